@@ -1,0 +1,112 @@
+// Package limits is the limits file: what the operator wrote, and which of it meets a request.
+//
+// Load reads TOML files into a Set, Set.Match says which limits meet a request and whose buckets
+// they charge, Set.JSON writes the set for OpenResty. Nothing here decides or stores.
+package limits
+
+import "net/netip"
+
+// Algorithm says how a limit counts. The values are those that the take script is handed.
+type Algorithm uint8
+
+const (
+	TokenBucket    Algorithm = 1
+	LeakyBucket    Algorithm = 2
+	FixedWindow    Algorithm = 3
+	SlidingWindow  Algorithm = 4
+	SlidingCounter Algorithm = 5
+)
+
+// A name is what the limits file says, a code what ends a Redis key.
+var algorithms = [...]struct{ name, code string }{
+	TokenBucket:    {"token_bucket", "tb"},
+	LeakyBucket:    {"leaky_bucket", "lb"},
+	FixedWindow:    {"fixed_window", "fw"},
+	SlidingWindow:  {"sliding_window", "sw"},
+	SlidingCounter: {"sliding_counter", "sc"},
+}
+
+func (a Algorithm) String() string { return algorithms[a].name }
+
+// Code is the two letters that end a Redis key.
+func (a Algorithm) Code() string { return algorithms[a].code }
+
+// OnError says what answers for a limit when the store cannot.
+type OnError uint8
+
+const (
+	OnErrorLocal OnError = iota // the in-memory store, with this instance's share
+	OnErrorAllow
+	OnErrorDeny
+)
+
+func (e OnError) String() string { return [...]string{"local", "allow", "deny"}[e] }
+
+// Rate is the numbers of a limit, or of an override: Count requests a WindowUS.
+type Rate struct {
+	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
+	WindowUS  int64 // microseconds
+	Burst     int64 // buckets only: a token bucket's size, a leaky bucket's queue
+	Unlimited bool  // "unlimited": admits, and is no check at all
+
+	// Buckets count in 1/W token: they hold Capacity, gain N a microsecond, and cost*W is the
+	// price (semantics: N per W is Count per WindowUS in lowest terms). 0 for windows.
+	N, W, Capacity int64
+
+	// Share is what one of `replicas` instances may admit on its own while the store is out of
+	// reach. It points to the Rate itself when there is one instance.
+	Share *Rate
+}
+
+// Limit is one [limit.NAME] table.
+type Limit struct {
+	Name      string
+	Algorithm Algorithm
+	Rate      Rate
+	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
+	Shadow    bool  // counted and reported, never refuses
+	OnError   OnError
+
+	rule limitRule // how it is matched and keyed; see match.go
+}
+
+// Check is one limit, one key and a cost: a row of what a store is asked.
+type Check struct {
+	Limit *Limit
+	Rate  *Rate  // the limit's, or an override's
+	Key   []byte // the whole Redis key; the Match that made it owns the bytes
+	Cost  int64
+}
+
+// Attrs is what is known of a request. Absent and empty are the same. The bytes belong to the
+// caller and are read only until Match returns.
+type Attrs struct {
+	Method, Host, Zone []byte
+	Path, Query        []byte     // as Target returns them
+	IP                 netip.Addr // the zero Addr: unknown
+	Headers            [][]byte   // one for each of Set.HeaderNames; the lines of a name joined by ", "
+	Cookie             []byte     // the Cookie header; its lines joined by "; "
+}
+
+// Verdict is what the rules say before any store is asked.
+type Verdict uint8
+
+const (
+	None   Verdict = iota // no rule meets the request: admitted
+	Allow                 // an [allow] rule: admitted, no limit applies
+	Deny                  // a [deny] rule, or a limit with missing = "deny": blocked
+	Limits                // Match.Checks decide
+)
+
+func (v Verdict) String() string { return [...]string{"none", "allow", "deny", "limits"}[v] }
+
+// Match is what meets a request. It owns its memory and is meant to be used again.
+type Match struct {
+	Verdict   Verdict
+	Rule      string   // the name of the allow or deny rule, or of the limit whose missing part denies
+	Checks    []Check  // by name; those with Rate.Count 0 among them
+	Unlimited []*Limit // met, but the rate is "unlimited": no check
+	Missing   []*Limit // a part of their key was missing
+
+	scratch
+}
