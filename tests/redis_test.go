@@ -1,0 +1,119 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisServer is a real redis-server of this test's own, on a unix socket in a temporary folder.
+type redisServer struct {
+	*redis.Client
+	socket string
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone
+}
+
+// url is what --redis takes.
+func (r *redisServer) url() string { return "unix://" + r.socket }
+
+func (r *redisServer) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startRedis starts a redis-server with nothing saved to disk, and ends it with the test.
+// An argument with "=" goes to its environment, the others to its command line.
+func startRedis(t testing.TB, args ...string) *redisServer {
+	t.Helper()
+	dir := socketDir(t)
+	r := &redisServer{socket: filepath.Join(dir, "redis.sock"), exited: make(chan struct{})}
+	r.cmd = exec.Command("redis-server", "--port", "0", "--unixsocket", r.socket, "--dir", dir,
+		"--save", "", "--appendonly", "no")
+	r.cmd.Env = os.Environ()
+	for _, a := range args {
+		if strings.Contains(a, "=") {
+			r.cmd.Env = append(r.cmd.Env, a)
+		} else {
+			r.cmd.Args = append(r.cmd.Args, a)
+		}
+	}
+	awaitLine(t, r.cmd, r.exited, "eady to accept connections")
+	r.Client = redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, MaxRetries: -1})
+	t.Cleanup(func() { r.Close() })
+	if err := r.Ping(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// socketDir is a temporary folder with a path short enough for unix sockets (108 bytes), which
+// t.TempDir with a test's name in it need not be.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "authz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// awaitLine starts cmd and returns when its output has a line that contains want; the test fails
+// with all that was printed if it ends first. The process is killed when the test ends.
+func awaitLine(t testing.TB, cmd *exec.Cmd, exited chan struct{}, want string) string {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan string, 1)
+	var said strings.Builder
+	go func() {
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		for seen := false; lines.Scan(); {
+			if !seen {
+				fmt.Fprintln(&said, lines.Text())
+				if seen = strings.Contains(lines.Text(), want); seen {
+					found <- lines.Text()
+				}
+			}
+		}
+		cmd.Wait()
+		close(exited)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGCONT)
+		cmd.Process.Kill()
+		<-exited
+	})
+	select {
+	case line := <-found:
+		return line
+	case <-exited:
+		t.Fatalf("%s ended before it said %q:\n%s", cmd.Args[0], want, said.String())
+		return ""
+	}
+}
+
+func TestARedisStarts(t *testing.T) {
+	r := startRedis(t)
+	if got := r.ConfigGet(context.Background(), "save").Val()["save"]; got != "" {
+		t.Errorf("save = %q, want nothing saved", got)
+	}
+}
