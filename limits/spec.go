@@ -1,0 +1,87 @@
+package limits
+
+import "net/netip"
+
+// A spec is the set as it was written, checked and made canonical: parse.go makes it out of TOML and
+// knows the lines, compile makes a Set of it, JSON writes it. Rules stand in the order of their names.
+type spec struct {
+	keyPrefix              string // what Redis keys begin with: "authz"
+	ipv4Prefix, ipv6Prefix int
+	deny, allow            []ruleSpec
+	limits                 []limitSpec
+}
+
+// A ruleSpec is a [deny.NAME] or [allow.NAME] table, and the part of [limit.NAME] that matches.
+type ruleSpec struct {
+	name   string
+	match  condSpec
+	unless condSpec // empty: never holds
+}
+
+// A condSpec is a match or unless table. A nil list was not written; all that is written must hold,
+// any pattern of a list will do.
+type condSpec struct {
+	path   []string // canonical path patterns
+	host   []string // lower case
+	method []string
+	zone   []string
+	ip     []netip.Prefix // masked
+	header []nameSpec     // names in lower case, in order
+	query  []nameSpec
+	cookie []nameSpec
+}
+
+// A nameSpec is a header, query or cookie name and the patterns its value may meet.
+type nameSpec struct {
+	name     string
+	patterns []string
+}
+
+type limitSpec struct {
+	ruleSpec
+	limit      Limit // all but its rule
+	key        []partSpec
+	missing    missing
+	cost       int64  // 0: costHeader says
+	costHeader string // lower case
+	costMax    int64  // what a bad or missing value costs, and the most that a good one may
+	overrides  []overrideSpec
+}
+
+// A partSpec is one part of a key.
+type partSpec struct {
+	kind partKind
+	name string // header (lower case), cookie or query name
+}
+
+type partKind uint8
+
+const (
+	partIP partKind = iota + 1
+	partHost
+	partMethod
+	partPath // the first pattern of match.path that matched
+	partPathRaw
+	partZone
+	partHeader
+	partCookie
+	partQuery
+)
+
+// missing says what becomes of a request that lacks a part of the key.
+type missing uint8
+
+const (
+	missingNever missing = iota // no part can be absent
+	missingSkip
+	missingDeny
+	missingShare
+	missingIP
+)
+
+// An overrideSpec is other numbers for one key: values are what the request has, one for each part of
+// the key; an address or CIDR for ip; "sha256:" and 64 hex digits where a secret was written so.
+type overrideSpec struct {
+	values []string
+	rate   *Rate
+}
