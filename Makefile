@@ -1,1 +1,24 @@
+# Shortcuts only: each target is a command that can be typed by hand.
+.PHONY: run test unit fuzz lint gen
+
+# The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.
 run:
+	go run ./cmd/authz serve --limits limits/examples/quickstart.toml
+
+# Everything: installs what the tests need, then lint, all tests, and a few seconds of each fuzz target.
+test:
+	.ci/install
+	$(MAKE) lint unit fuzz
+
+unit:
+	go test -race -timeout 20m ./...
+
+fuzz:
+	.ci/fuzz 5s
+
+lint:
+	.ci/lint
+
+# Composes redisscripts/v1 from redisscripts/src.
+gen:
+	go generate ./...

@@ -1,0 +1,103 @@
+package tests
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// arrows are the imports of ours that each room may have.
+var arrows = map[string][]string{
+	"cmd/authz":    {"authz/limits", "authz/store", "authz/redisscripts"},
+	"store":        {"authz/limits", "authz/redisscripts"},
+	"limits":       {},
+	"redisscripts": {},
+	"tests":        {"authz/limits", "authz/store", "authz/redisscripts"},
+}
+
+func TestTheRoomsImportOnlyAsTheArrowsSay(t *testing.T) {
+	eachFile(t, func(name string, _ []byte) {
+		if path.Ext(name) != ".go" || strings.HasPrefix(name, "tests/bench/") {
+			return
+		}
+		allowed, ok := arrows[path.Dir(name)]
+		if !ok {
+			t.Errorf("%s: not a room, want one of cmd/authz, limits, redisscripts, store, tests", name)
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, imp := range file.Imports {
+			got, _ := strconv.Unquote(imp.Path.Value)
+			if strings.HasPrefix(got, "authz/") && !slices.Contains(allowed, got) {
+				t.Errorf("%s imports %s, want only %v", name, got, allowed)
+			}
+		}
+	})
+}
+
+func TestNoFileOutgrows400Lines(t *testing.T) {
+	eachFile(t, func(name string, text []byte) {
+		ext := path.Ext(name)
+		if ext != ".go" && ext != ".lua" || strings.HasPrefix(name, "redisscripts/v1/") {
+			return
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > 400 {
+			t.Errorf("%s has %d lines, want at most 400", name, lines)
+		}
+	})
+}
+
+func TestNoNameSaysNothing(t *testing.T) {
+	eachFile(t, func(name string, _ []byte) {
+		for _, word := range []string{"util", "common", "helper"} {
+			if strings.Contains(strings.ToLower(name), word) {
+				t.Errorf("%s has %q in its name, want a name that says what is in it", name, word)
+			}
+		}
+	})
+}
+
+// eachFile calls f with every file of the project: its name from the top, with slashes, and its text.
+func eachFile(t *testing.T, f func(name string, text []byte)) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if d.Name() == ".git" || d.Name() == "bin" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		files++
+		f(filepath.ToSlash(strings.TrimPrefix(p, ".."+string(filepath.Separator))), text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("read %d files, want the whole project", files)
+	}
+}
