@@ -7,6 +7,8 @@ import "net/netip"
 type spec struct {
 	keyPrefix              string // what Redis keys begin with: "authz"
 	ipv4Prefix, ipv6Prefix int
+	holdMaxUS              int64 // microseconds
+	replicas               int64
 	deny, allow            []ruleSpec
 	limits                 []limitSpec
 }

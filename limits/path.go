@@ -1,0 +1,108 @@
+package limits
+
+// Target splits a request target as nginx does: path is its $uri without a trailing slash (but "/"
+// stays), query its $args. So the path ends at the first raw "#" or "?", is percent-decoded once, its
+// slashes are merged and its dot segments resolved. The path is written to dst[:0]; the query is
+// part of target. ok is false for what nginx answers with 400.
+//
+// A target is what stands in a request line: /path, ?query (what $request_uri is after
+// "GET http://host?query"), or http://host/path.
+func Target(dst, target []byte) (path, query []byte, ok bool) {
+	target, ok = origin(target)
+	if !ok {
+		return nil, nil, false
+	}
+	path = append(dst[:0], '/')
+	i := 0
+	if target[0] == '/' {
+		i = 1
+	}
+	for i < len(target) && target[i] != '?' && target[i] != '#' {
+		c, literal := target[i], false
+		i++
+		if c == '%' {
+			if c, ok = unhex(target[i:]); !ok || c == 0 {
+				return nil, nil, false
+			}
+			i += 2
+		}
+		if c != '/' || literal {
+			path = append(path, c)
+		} else if path, ok = endSegment(path); !ok {
+			return nil, nil, false
+		} else if path[len(path)-1] != '/' {
+			path = append(path, '/')
+		}
+	}
+	if path, ok = endSegment(path); !ok {
+		return nil, nil, false
+	}
+	if n := len(path); n > 1 && path[n-1] == '/' {
+		path = path[:n-1]
+	}
+	return path, args(target[i:]), true
+}
+
+// args is what follows a "?", up to a "#".
+func args(rest []byte) []byte {
+	if len(rest) == 0 || rest[0] != '?' {
+		return nil
+	}
+	for i, c := range rest {
+		if c == '#' {
+			return rest[1:i]
+		}
+	}
+	return rest[1:]
+}
+
+// endSegment resolves the last segment of path if it is "." or "..": the path then ends with the
+// slash before it, or that of its parent. The root has no parent.
+func endSegment(path []byte) ([]byte, bool) {
+	n := len(path)
+	switch {
+	case n >= 2 && path[n-1] == '.' && path[n-2] == '/':
+		return path[:n-1], true
+	case n >= 3 && path[n-1] == '.' && path[n-2] == '.' && path[n-3] == '/':
+		for n -= 4; n >= 0; n-- {
+			if path[n] == '/' {
+				return path[:n+1], true
+			}
+		}
+		return nil, false
+	}
+	return path, true
+}
+
+// origin cuts scheme and host off, and refuses bytes that no request line may have.
+func origin(target []byte) ([]byte, bool) {
+	for _, c := range target {
+		if c <= ' ' || c == 0x7f {
+			return nil, false
+		}
+	}
+	if len(target) == 0 || target[0] != '/' && target[0] != '?' {
+		return nil, false
+	}
+	return target, true
+}
+
+// unhex reads two hex digits.
+func unhex(b []byte) (byte, bool) {
+	if len(b) < 2 {
+		return 0, false
+	}
+	high, ok1 := hexDigit(b[0])
+	low, ok2 := hexDigit(b[1])
+	return high<<4 | low, ok1 && ok2
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}

@@ -1,0 +1,246 @@
+package limits
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A pattern is what a value must look like. Paths and hosts are made of pieces (segments, labels):
+// "*" is any text within one, "**" any number of whole ones. Any other value is one piece.
+//
+// Each run of pieces, and each run of text, is looked for once, leftmost first: what stands between
+// stars can do no better further right. So no pattern is slow, whatever the value.
+type pattern struct {
+	text   string    // canonical
+	sep    byte      // '/' in a path, '.' in a host, 0: the value is one piece
+	groups [][]piece // the pieces between one "**" and the next
+}
+
+// A piece is one segment, label or value, cut at its stars: prefix*middle*middle*suffix.
+type piece struct {
+	prefix, suffix string
+	middle         []string
+	star           bool // false: prefix is all
+}
+
+func pathPattern(canonical string) pattern { return newPattern(canonical, canonical[1:], '/') }
+func hostPattern(canonical string) pattern { return newPattern(canonical, canonical, '.') }
+func textPattern(text string) pattern {
+	return pattern{text: text, groups: [][]piece{{newPiece(text)}}}
+}
+
+func newPattern(text, pieces string, sep byte) pattern {
+	p := pattern{text: text, sep: sep, groups: [][]piece{nil}}
+	if pieces == "" {
+		return p
+	}
+	for s := range strings.SplitSeq(pieces, string(sep)) {
+		if s == "**" {
+			p.groups = append(p.groups, nil)
+			continue
+		}
+		last := len(p.groups) - 1
+		p.groups[last] = append(p.groups[last], newPiece(s))
+	}
+	return p
+}
+
+func newPiece(s string) piece {
+	runs := strings.Split(s, "*")
+	p := piece{prefix: runs[0]}
+	if last := len(runs) - 1; last > 0 {
+		p.star, p.suffix = true, runs[last]
+		for _, run := range runs[1:last] {
+			if run != "" {
+				p.middle = append(p.middle, run)
+			}
+		}
+	}
+	return p
+}
+
+// literal says whether only one value meets the pattern: its text.
+func (p *pattern) literal() bool { return !strings.Contains(p.text, "*") }
+
+// meets says whether the value, which is not empty, meets the pattern.
+func (p *pattern) meets(value []byte) bool {
+	if p.sep == 0 {
+		return p.groups[0][0].meets(value)
+	}
+	rest := pieces{value, p.sep, true}
+	if p.sep == '/' {
+		rest.text = value[1:]
+		rest.some = len(rest.text) > 0 // "/" has no segments
+	}
+	if !rest.cutFront(p.groups[0]) {
+		return false
+	}
+	last := len(p.groups) - 1
+	if last == 0 {
+		return !rest.some
+	}
+	if !rest.cutBack(p.groups[last]) {
+		return false
+	}
+	for _, group := range p.groups[1:last] {
+		for !rest.cutFront(group) {
+			if !rest.some {
+				return false
+			}
+			rest.next()
+		}
+	}
+	return true
+}
+
+// pieces is what is left of a value to be matched.
+type pieces struct {
+	text []byte
+	sep  byte
+	some bool // false: no piece is left (an empty text is one empty piece)
+}
+
+// next cuts the first piece.
+func (r *pieces) next() []byte {
+	cut := bytes.IndexByte(r.text, r.sep)
+	if cut < 0 {
+		r.some = false
+		return r.text
+	}
+	first := r.text[:cut]
+	r.text = r.text[cut+1:]
+	return first
+}
+
+// cutFront cuts as many pieces as the group has, if they meet it; else nothing is cut.
+func (r *pieces) cutFront(group []piece) bool {
+	rest := *r
+	for i := range group {
+		if !rest.some || !group[i].meets(rest.next()) {
+			return false
+		}
+	}
+	*r = rest
+	return true
+}
+
+// cutBack is cutFront at the other end.
+func (r *pieces) cutBack(group []piece) bool {
+	rest := *r
+	for i := len(group) - 1; i >= 0; i-- {
+		if !rest.some {
+			return false
+		}
+		cut := bytes.LastIndexByte(rest.text, rest.sep)
+		if !group[i].meets(rest.text[cut+1:]) {
+			return false
+		}
+		if rest.some = cut >= 0; rest.some {
+			rest.text = rest.text[:cut]
+		}
+	}
+	*r = rest
+	return true
+}
+
+func (p *piece) meets(text []byte) bool {
+	if !p.star {
+		return string(text) == p.prefix
+	}
+	if len(text) < len(p.prefix)+len(p.suffix) || string(text[:len(p.prefix)]) != p.prefix {
+		return false
+	}
+	text = text[len(p.prefix):]
+	end := len(text) - len(p.suffix)
+	if string(text[end:]) != p.suffix {
+		return false
+	}
+	text = text[:end]
+	for _, run := range p.middle {
+		at := index(text, run)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(run):]
+	}
+	return true
+}
+
+// index is bytes.Index for a string: it skips from first byte to first byte.
+func index(text []byte, run string) int {
+	for at := 0; len(text)-at >= len(run); at++ {
+		next := bytes.IndexByte(text[at:], run[0])
+		if next < 0 || len(text)-at-next < len(run) {
+			return -1
+		}
+		if at += next; string(text[at:at+len(run)]) == run {
+			return at
+		}
+	}
+	return -1
+}
+
+// checkPathPattern makes a path pattern canonical: normalised as Target normalises a path.
+func checkPathPattern(s string) (string, error) {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		return "", errors.New(`a path pattern begins with "/"`)
+	case strings.ContainsAny(s, "?#"):
+		return "", errors.New(`a path has no "?" and no "#" (a path that contains them is written %3F, %23)`)
+	}
+	path, _, ok := Target(nil, []byte(s))
+	if !ok {
+		return "", errors.New("nginx answers 400 to such a path, so it never arrives")
+	}
+	canonical := string(path)
+	if strings.Count(canonical, "*") != strings.Count(s, "*") {
+		if strings.Contains(strings.ToUpper(s), "%2A") {
+			return "", errors.New(`"*" is always a wildcard, %2A cannot stand for a literal one`)
+		}
+		return "", errors.New(`".." after a wildcard: write the path that is meant`)
+	}
+	return checkPieces(canonical, canonical[1:], "/", "segment")
+}
+
+// checkHostPattern makes a host pattern canonical: lower case.
+func checkHostPattern(s string) (string, error) {
+	s = strings.ToLower(s)
+	switch {
+	case s == "":
+		return "", errors.New("an empty host is a missing one")
+	case strings.ContainsAny(s, "/?#@ "):
+		return "", errors.New("a host is a name alone, such as api.example.com or *.example.com")
+	case s[len(s)-1] == '.':
+		return "", errors.New("hosts are compared without their last dot")
+	case hasPort(s):
+		return "", errors.New("hosts are compared without their port")
+	}
+	return checkPieces(s, s, ".", "label")
+}
+
+// checkPieces refuses a "**" that is not a whole piece, and makes one of several in a row.
+func checkPieces(canonical, pieces, sep, what string) (string, error) {
+	for s := range strings.SplitSeq(pieces, sep) {
+		if strings.Contains(s, "**") && s != "**" {
+			return "", fmt.Errorf(`"**" stands for whole %ss, so it is a %s of its own`, what, what)
+		}
+	}
+	double := "**" + sep + "**"
+	for strings.Contains(canonical, double) {
+		canonical = strings.ReplaceAll(canonical, double, "**")
+	}
+	return canonical, nil
+}
+
+// checkTextPattern checks a pattern for anything but a path or a host.
+func checkTextPattern(s string) error {
+	switch {
+	case s == "":
+		return errors.New("an empty value is a missing one, which no pattern meets")
+	case strings.Contains(s, "**"):
+		return errors.New(`"**" is for paths and hosts; "*" is any text here`)
+	}
+	return nil
+}
