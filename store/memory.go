@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"hash/maphash"
+	"math/bits"
+	"time"
+
+	"authz/limits"
+)
+
+// Memory keeps the buckets in this process. It answers as Redis does, to the microsecond, and
+// forgets everything when the process ends.
+//
+// It holds a bounded number of buckets in a fixed number of shards, and takes no lock but those of
+// the shards that a request touches. When it is full a new bucket takes the place of one that has
+// expired, else of the one, among a few, that expires first: no request fails or waits for room.
+type Memory struct {
+	seed   maphash.Seed
+	shards []shard // a power of two, 64 at most: lock and unlock hold a set of them in a word
+}
+
+// shardBuckets is what a shard should have room for before there are two: a small store in many
+// shards would be full in one and empty in another.
+const shardBuckets = 1024
+
+// foreignClockUS is how much longer a bucket lives that was charged with a caller's own now: that
+// clock and ours need not agree.
+const foreignClockUS = 60e6
+
+// NewMemory makes a store for maxBuckets buckets, one for each key that is in use. A bucket takes
+// about 96 bytes and its key; with sliding_window another 8 to 16 for each admitted unit of cost.
+func NewMemory(maxBuckets int) *Memory {
+	if maxBuckets < 1 {
+		panic("BUG: store.NewMemory wants room for 1 bucket at least")
+	}
+	n := 1
+	for n < 64 && maxBuckets/(2*n) >= shardBuckets {
+		n *= 2
+	}
+	m := &Memory{seed: maphash.MakeSeed(), shards: make([]shard, n)}
+	for i := range m.shards {
+		m.shards[i].init(m.seed, maxBuckets/n)
+	}
+	return m
+}
+
+// Len is the number of buckets, expired ones that have not been dropped yet among them.
+func (m *Memory) Len() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += s.n
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// A visit is one check of a Take under way.
+type visit struct {
+	shard *shard
+	hash  uint64
+	entry *entry // nil: no bucket yet
+	b     bucket // as it stands now; sliding_window has its log in the entry
+}
+
+// Take is Store.Take. It never fails, and does not allocate for a key that it holds.
+func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+	var few [8]visit
+	visits := few[:0]
+	var set uint64
+	for i := range checks {
+		hash := maphash.Bytes(m.seed, checks[i].Key)
+		n := hash >> 32 & uint64(len(m.shards)-1)
+		visits = append(visits, visit{shard: &m.shards[n], hash: hash})
+		set |= 1 << n
+	}
+	m.lock(set)
+	defer m.unlock(set)
+
+	// The clock is read under the locks: whoever comes second is also later.
+	ownUS := time.Now().UnixMicro()
+	lifeUS := int64(0) // beside the reset
+	if nowUS == 0 {
+		nowUS = ownUS
+	} else {
+		lifeUS = foreignClockUS
+	}
+
+	first, admitted := len(dst), true
+	for i := range visits {
+		v, c := &visits[i], &checks[i]
+		v.entry = v.shard.find(v.hash, c.Key)
+		r := v.look(c, nowUS)
+		dst = append(dst, r)
+		admitted = admitted && (r.Allowed || c.Limit.Shadow)
+	}
+	if peek || !admitted {
+		return dst, nil
+	}
+	// New buckets come last: to make room for one moves or drops others.
+	for _, isNew := range [...]bool{false, true} {
+		for i := range visits {
+			v, c, r := &visits[i], &checks[i], &dst[first+i]
+			if r.Allowed && (v.entry == nil) == isNew {
+				v.charge(c, nowUS, r)
+				v.entry.expiresUS = ownUS + r.ResetUS + lifeUS
+			}
+		}
+	}
+	for i := range visits {
+		visits[i].shard.sweep(ownUS)
+	}
+	return dst, nil
+}
+
+func (v *visit) look(c *limits.Check, nowUS int64) Result {
+	if c.Limit.Algorithm == limits.SlidingWindow {
+		if v.entry == nil {
+			return new(timeLog).look(c, nowUS)
+		}
+		return v.entry.log.look(c, nowUS)
+	}
+	if v.entry != nil {
+		v.b = v.entry.b
+	}
+	v.b = v.b.settle(c, nowUS)
+	return v.b.look(c, nowUS)
+}
+
+func (v *visit) charge(c *limits.Check, nowUS int64, r *Result) {
+	if v.entry == nil {
+		v.entry = v.shard.insert(v.hash, c.Key)
+		if c.Limit.Algorithm == limits.SlidingWindow {
+			v.entry.log = new(timeLog)
+		}
+	}
+	if c.Limit.Algorithm == limits.SlidingWindow {
+		v.entry.log.charge(c, nowUS, r)
+	} else {
+		v.entry.b = v.b.charge(c, nowUS, r)
+	}
+}
+
+// lock takes the shards of a set in their order, so that no two requests wait for each other.
+func (m *Memory) lock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].mu.Lock()
+	}
+}
+
+func (m *Memory) unlock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].mu.Unlock()
+	}
+}

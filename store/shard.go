@@ -1,0 +1,170 @@
+package store
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// A shard is a hash table of buckets: the entries lie one after the other in slabs, and an index
+// with linear probing says where. Nothing is moved when it grows but the index, and a dropped
+// entry leaves its memory to the next.
+type shard struct {
+	mu    sync.Mutex
+	seed  maphash.Seed
+	max   int
+	n     int // entries in use
+	hand  int // where sweep and evict go on
+	index []place
+	slabs []*[slabEntries]entry
+}
+
+const slabEntries = 128
+
+// An entry is a key and its bucket.
+type entry struct {
+	key       []byte
+	b         bucket
+	log       *timeLog // sliding_window only
+	expiresUS int64    // when it reads as never used, by this process's clock
+}
+
+// A place says where the entry of a hash is.
+type place struct {
+	tag uint32 // of the hash
+	at  uint32 // 1 + the number of the entry; 0: free
+}
+
+func (s *shard) init(seed maphash.Seed, max int) {
+	s.seed, s.max, s.index = seed, max, make([]place, 16)
+}
+
+func (s *shard) entry(i int) *entry { return &s.slabs[i/slabEntries][i%slabEntries] }
+
+// find returns the entry of a key, or nil. It is valid until the next insert or sweep.
+func (s *shard) find(hash uint64, key []byte) *entry {
+	tag, mask := uint32(hash), uint32(len(s.index)-1)
+	for p := tag & mask; s.index[p].at != 0; p = (p + 1) & mask {
+		if s.index[p].tag == tag {
+			if e := s.entry(int(s.index[p].at - 1)); string(e.key) == string(key) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// insert adds an entry for a key that is not there, and drops another when the shard is full.
+func (s *shard) insert(hash uint64, key []byte) *entry {
+	if s.n == s.max {
+		s.evict()
+	}
+	if 4*(s.n+1) > 3*len(s.index) {
+		s.resize(2 * len(s.index))
+	}
+	if s.n == len(s.slabs)*slabEntries {
+		s.slabs = append(s.slabs, new([slabEntries]entry))
+	}
+	e := s.entry(s.n)
+	e.key = append(e.key[:0], key...)
+	s.n++
+	s.put(place{uint32(hash), uint32(s.n)})
+	return e
+}
+
+// evict drops the entry that expires first among the next few.
+//
+// Dropping an expired bucket cannot change an answer: a missing key reads as never used. Of the
+// others the one nearest to that forgives least.
+func (s *shard) evict() {
+	const sample = 8
+	victim := s.next()
+	for range min(sample, s.n) - 1 {
+		if i := s.next(); s.entry(i).expiresUS < s.entry(victim).expiresUS {
+			victim = i
+		}
+	}
+	s.remove(victim)
+}
+
+// sweep drops the next few entries if they have expired. Called with every charge, it drops faster
+// than entries can be added, so that memory follows the keys in use without a goroutine.
+func (s *shard) sweep(ownUS int64) {
+	for looks := 3; looks > 0 && s.n > 0; looks-- {
+		if i := s.next(); s.entry(i).expiresUS <= ownUS {
+			s.remove(i)
+			s.hand-- // another entry has taken its number
+		}
+	}
+}
+
+// next moves the hand to the next entry.
+func (s *shard) next() int {
+	if s.hand++; s.hand >= s.n {
+		s.hand = 0
+	}
+	return s.hand
+}
+
+// remove drops an entry; the last one takes its number.
+func (s *shard) remove(i int) {
+	last := s.n - 1
+	s.take(i)
+	gone := s.entry(i)
+	if i != last {
+		p := s.placeOf(last)
+		s.index[p].at = uint32(i + 1)
+		end := s.entry(last)
+		*gone, *end = *end, *gone // the memory of the key stays, for the next insert
+		gone = end
+	}
+	gone.b, gone.log = bucket{}, nil
+	s.n = last
+	if spare := len(s.slabs)*slabEntries - s.n; spare > 2*slabEntries {
+		s.slabs[len(s.slabs)-1] = nil
+		s.slabs = s.slabs[:len(s.slabs)-1]
+	}
+	if len(s.index) > 16 && 8*s.n < len(s.index) {
+		s.resize(len(s.index) / 2)
+	}
+}
+
+// take frees the place of entry i, and closes the gap for those that were put behind it.
+func (s *shard) take(i int) {
+	mask := uint32(len(s.index) - 1)
+	gap := s.placeOf(i)
+	for p := (gap + 1) & mask; s.index[p].at != 0; p = (p + 1) & mask {
+		if home := s.index[p].tag & mask; (p-home)&mask >= (p-gap)&mask {
+			s.index[gap] = s.index[p]
+			gap = p
+		}
+	}
+	s.index[gap] = place{}
+}
+
+func (s *shard) placeOf(i int) uint32 {
+	mask := uint32(len(s.index) - 1)
+	p := uint32(maphash.Bytes(s.seed, s.entry(i).key)) & mask
+	for s.index[p].at != uint32(i+1) {
+		p = (p + 1) & mask
+	}
+	return p
+}
+
+func (s *shard) put(pl place) {
+	mask := uint32(len(s.index) - 1)
+	p := pl.tag & mask
+	for s.index[p].at != 0 {
+		p = (p + 1) & mask
+	}
+	s.index[p] = pl
+}
+
+func (s *shard) resize(n int) {
+	old := s.index
+	s.index = make([]place, n)
+	for _, pl := range old {
+		if pl.at != 0 {
+			s.put(pl)
+		}
+	}
+}
