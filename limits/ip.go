@@ -55,33 +55,28 @@ func portOrNothing(b []byte) bool {
 }
 
 // Trusted is the proxies whose word about a client is taken.
-type Trusted struct{ prefixes []netip.Prefix }
+type Trusted struct{ prefixes *prefixSet }
 
 // ParseTrusted reads addresses and CIDR prefixes.
 func ParseTrusted(list []string) (*Trusted, error) {
-	t := new(Trusted)
+	var prefixes []netip.Prefix
 	for _, s := range list {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
 			addr, ok := ParseAddr([]byte(s))
 			if !ok {
-				return nil, fmt.Errorf("trusted proxy %q: want an address or a prefix, such as 10.0.0.0/8", s)
+				return nil, fmt.Errorf("trusted proxy %q, want an address or a prefix, such as 10.0.0.0/8", s)
 			}
 			p = netip.PrefixFrom(addr, addr.BitLen())
 		}
-		t.prefixes = append(t.prefixes, p.Masked())
+		prefixes = append(prefixes, p)
 	}
-	return t, nil
+	return &Trusted{newPrefixSet(prefixes)}, nil
 }
 
 // Contains says whether addr is one of the proxies. The zero Addr is not.
 func (t *Trusted) Contains(addr netip.Addr) bool {
-	for _, p := range t.prefixes {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return t.prefixes.contains(addr.Unmap().WithZone(""))
 }
 
 // ForwardedFor finds the client in X-Forwarded-For: the last address that is not a trusted proxy's,

@@ -2,23 +2,222 @@ package limits
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
 	"strings"
 )
 
+// limitRule is how a limit is keyed, and what a request costs.
+type limitRule struct {
+	parts   []int // places in Set.parts, in order
+	missing missing
+	paths   *patternList // match.path, for the part that says which of them matched
+	ipPart  int          // the place of the ip part in Set.parts
+
+	cost     int64 // 0: costSlot has it
+	costSlot int
+	costMax  int64
+
+	head, tail string // what stands in the Redis key before and after the identity
+	overrides  *overrides
+}
+
+// A keyPart is one part of keys. Its text is head and the value.
+type keyPart struct {
+	kind   partKind
+	slot   int    // but for partIP and partPath
+	head   string // "ip=", "header:x-api-key="
+	secret bool   // the value is always written as its digest
+	// For partPath, which belongs to one limit alone: the whole text, by place of the pattern.
+	texts []string
+}
+
+const (
+	longestValue    = 64  // bytes, before escaping; a longer one is written as its digest
+	longestIdentity = 160 // bytes; a longer one is written as its digest
+	digestBytes     = 16  // of the SHA-256, written as 32 hex digits after "*"
+)
+
 // Identity is whose bucket the check charges, as it stands in the Redis key: "ip=203.0.113.9".
-// Empty for a limit with key = [].
+// It is empty when everybody shares one bucket (key = []).
 func (c *Check) Identity() []byte {
 	if len(c.Limit.rule.parts) == 0 {
 		return nil
 	}
-	open := bytes.IndexByte(c.Key, '{')
-	return c.Key[open+1 : bytes.IndexByte(c.Key, '}')]
+	at := len(c.Limit.rule.head)
+	return c.Key[at : at+bytes.IndexByte(c.Key[at:], '}')]
 }
 
-// hasPort says whether a host ends with a port: one colon, or one after a "]".
-func hasPort(host string) bool {
-	if host[0] == '[' {
-		return host[len(host)-1] != ']'
+// charge adds the check of a limit that the request meets. It is false when the limit blocks the
+// request because a part of its key is missing.
+func (l *Limit) charge(m *Match) bool {
+	r := &l.rule
+	if r.lacksPart(&m.scratch) {
+		m.Missing = append(m.Missing, l)
+		switch {
+		case r.missing == missingDeny && !l.Shadow:
+			return false
+		case r.missing == missingDeny || r.missing == missingSkip: // a shadow never blocks
+			return true
+		}
 	}
-	return strings.Count(host, ":") == 1
+	m.makeParts(r)
+	rate := &l.Rate
+	if r.overrides != nil {
+		rate = r.overrides.find(r, &m.scratch, rate)
+	}
+	if rate.Unlimited {
+		m.Unlimited = append(m.Unlimited, l)
+		return true
+	}
+	start := len(m.text)
+	m.text = append(m.text, r.head...)
+	m.text = r.appendIdentity(m.text, &m.scratch)
+	m.text = append(m.text, r.tail...)
+	m.Checks = append(m.Checks, Check{Limit: l, Rate: rate, Key: m.text[start:len(m.text):len(m.text)], Cost: r.costOf(&m.scratch)})
+	return true
+}
+
+func (r *limitRule) lacksPart(m *scratch) bool {
+	for _, at := range r.parts {
+		if m.lacks(at) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *scratch) lacks(part int) bool {
+	p := &m.set.parts[part]
+	return p.kind != partIP && p.kind != partPath && len(m.values[p.slot]) == 0
+}
+
+// makeParts writes the parts of the limit's key that no earlier limit had.
+func (m *scratch) makeParts(r *limitRule) {
+	for _, at := range r.parts {
+		if m.lacks(at) && r.missing == missingIP {
+			at = r.ipPart
+		}
+		if m.parts[at] != nil {
+			continue
+		}
+		p := &m.set.parts[at]
+		start := len(m.text)
+		m.text = append(m.text, p.head...)
+		switch p.kind {
+		case partIP:
+			m.text = appendIP(m.text, m.ip, m.set.spec.ipv4Prefix, m.set.spec.ipv6Prefix)
+		case partPath:
+			m.text = append(m.text, p.texts[r.paths.first(m.values[slotPath])]...)
+		default:
+			m.text = appendValue(m.text, m.values[p.slot], p.secret)
+		}
+		m.parts[at] = m.text[start:len(m.text):len(m.text)]
+		m.made = append(m.made, at)
+	}
+}
+
+// appendIdentity joins the parts.
+func (r *limitRule) appendIdentity(dst []byte, m *scratch) []byte {
+	start := len(dst)
+	for i, at := range r.parts {
+		if i > 0 {
+			dst = append(dst, '|')
+		}
+		if r.missing == missingIP && m.lacks(at) {
+			at = r.ipPart
+		}
+		dst = append(dst, m.parts[at]...)
+	}
+	if len(dst)-start > longestIdentity {
+		dst = appendDigest(dst[:start], dst[start:])
+	}
+	return dst
+}
+
+// costOf is a plain whole number from the header; anything else costs the most.
+func (r *limitRule) costOf(m *scratch) int64 {
+	if r.cost > 0 {
+		return r.cost
+	}
+	value := m.values[r.costSlot]
+	if len(value) == 0 || len(value) > len("9007199254740992") || value[0] == '0' {
+		return r.costMax
+	}
+	var cost int64
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return r.costMax
+		}
+		cost = cost*10 + int64(c-'0')
+	}
+	return min(cost, r.costMax)
+}
+
+// appendValue writes a value so that two different ones never look alike, a secret one so that
+// nobody can read it.
+func appendValue(dst, value []byte, secret bool) []byte {
+	if len(value) > 0 && (secret || len(value) > longestValue) {
+		return appendDigest(dst, value)
+	}
+	return appendEscaped(dst, value)
+}
+
+// appendDigest writes "*", which is escaped everywhere else, and 32 hex digits of the SHA-256.
+func appendDigest(dst, b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return hex.AppendEncode(append(dst, '*'), sum[:digestBytes])
+}
+
+// plain is the bytes that stand for themselves in an identity.
+var plain = func() (is [256]bool) {
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~:/@+-=" {
+		is[c] = true
+	}
+	return is
+}()
+
+func appendEscaped(dst, b []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range b {
+		if plain[c] {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// appendIP writes the group of addresses that share a bucket.
+func appendIP(dst []byte, ip netip.Addr, ipv4Prefix, ipv6Prefix int) []byte {
+	length := ipv6Prefix
+	if ip.Is4() {
+		length = ipv4Prefix
+	}
+	if !ip.IsValid() {
+		return append(dst, "unknown"...)
+	}
+	prefix, _ := ip.Prefix(length)
+	return appendPrefix(dst, prefix)
+}
+
+// appendPrefix writes a prefix; one that is a single address without its length.
+func appendPrefix(dst []byte, prefix netip.Prefix) []byte {
+	if prefix.IsSingleIP() {
+		return prefix.Addr().AppendTo(dst)
+	}
+	return prefix.AppendTo(dst)
+}
+
+// secretName says whether what a header or query argument of this name holds must not be shown.
+func secretName(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"key", "token", "secret", "auth", "password"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
 }

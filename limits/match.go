@@ -1,31 +1,139 @@
 package limits
 
-// A Set is the limits file, compiled. It does not change and serves all requests at once.
+import (
+	"math/bits"
+	"net/netip"
+)
+
+// A Set is the limits file, compiled. It does not change, and serves all requests at once.
 type Set struct {
 	spec   *spec
 	limits []*Limit
+	fields fields
+	rules  []rule // in the order in which they are asked: deny, allow, limits, each by name
+	index  index
+	parts  []keyPart // each part that occurs in a key, once
 }
 
-// limitRule is how a limit is matched and keyed.
-type limitRule struct{ parts []partSpec }
+// A rule is what a [deny], [allow] or [limit] table asks of a request.
+type rule struct {
+	name          string
+	match, unless condition
+	hasUnless     bool
+	verdict       Verdict
+	limit         *Limit // with verdict Limits
+}
 
-// scratch is what a Match works with.
-type scratch struct{}
+// A condition is a match or unless table: all of it must hold.
+type condition struct {
+	fields []fieldCondition
+	ip     *prefixSet // nil: not written
+}
 
-func compile(sp *spec) *Set {
-	s := &Set{spec: sp}
-	for i := range sp.limits {
-		s.limits = append(s.limits, &sp.limits[i].limit)
+type fieldCondition struct {
+	slot  int
+	anyOf *patternList
+}
+
+// scratch is what a Match works with: what the rules know of one request.
+type scratch struct {
+	set    *Set
+	ip     netip.Addr
+	values [][]byte // by slot; empty: missing
+	filled []int    // the slots of cookies and query arguments that have a value
+	bits   []uint64 // the rules that the request may meet
+	seen   []uint64 // by posting: the last turn in which it was added to bits
+	turn   uint64   // counts requests
+
+	parts  [][]byte // by place in Set.parts: its text, once it is made; nil before
+	made   []int    // the places of parts that are
+	host   []byte   // what values[slotHost] is in
+	text   []byte   // decoded query values, parts and keys, one after the other
+	lookup []byte   // a decoded name, an override's identity
+}
+
+// Match finds what meets the request. It does not allocate, once m has grown to the size of the set.
+// What it finds is valid until the next Match into m.
+func (s *Set) Match(a *Attrs, m *Match) {
+	m.Verdict, m.Rule = None, ""
+	m.Checks, m.Unlimited, m.Missing = m.Checks[:0], m.Unlimited[:0], m.Missing[:0]
+	m.read(s, a)
+	s.index.candidates(&m.scratch)
+	for i, word := range m.bits {
+		for ; word != 0; word &= word - 1 {
+			r := &s.rules[i*64+bits.TrailingZeros64(word)]
+			if !r.meets(&m.scratch) {
+				continue
+			}
+			if r.limit != nil && r.limit.charge(m) {
+				continue
+			}
+			m.Verdict, m.Rule = r.verdict, r.name
+			if r.limit != nil {
+				m.Verdict = Deny
+			}
+			m.Checks, m.Unlimited = m.Checks[:0], m.Unlimited[:0]
+			return
+		}
 	}
-	return s
+	if len(m.Checks)+len(m.Unlimited) > 0 {
+		m.Verdict = Limits
+	}
 }
 
-// Match finds what meets the request.
-func (s *Set) Match(a *Attrs, m *Match) {}
+func (r *rule) meets(m *scratch) bool {
+	return r.match.holds(m) && !(r.hasUnless && r.unless.holds(m))
+}
 
-// HeaderNames is the request headers that limits read, in lower case: Attrs.Headers has their values
-// in this order. "cookie" is never among them, it is Attrs.Cookie.
-func (s *Set) HeaderNames() []string { return nil }
+func (c *condition) holds(m *scratch) bool {
+	for _, f := range c.fields {
+		if f.anyOf.first(m.values[f.slot]) < 0 {
+			return false
+		}
+	}
+	return c.ip == nil || c.ip.contains(m.ip)
+}
+
+// read takes in what the rules of s ask of a request.
+func (m *scratch) read(s *Set, a *Attrs) {
+	if m.set != s {
+		*m = scratch{
+			set:    s,
+			values: make([][]byte, s.fields.slots),
+			bits:   make([]uint64, len(s.index.always)),
+			seen:   make([]uint64, s.index.postings),
+			parts:  make([][]byte, len(s.parts)),
+		}
+	}
+	for _, slot := range m.filled {
+		m.values[slot] = nil
+	}
+	for _, part := range m.made {
+		m.parts[part] = nil
+	}
+	m.filled, m.made, m.text = m.filled[:0], m.made[:0], m.text[:0]
+	m.turn++
+
+	m.ip = a.IP.Unmap().WithZone("")
+	m.host = appendHost(m.host[:0], a.Host)
+	m.values[slotPath], m.values[slotHost] = a.Path, m.host
+	m.values[slotMethod], m.values[slotZone] = a.Method, a.Zone
+	headers := m.values[slotNamed : slotNamed+len(s.fields.headers)]
+	clear(headers[copy(headers, a.Headers):])
+	if s.fields.cookieHeader > 0 {
+		m.values[s.fields.cookieHeader] = a.Cookie
+	}
+	if len(s.fields.cookies) > 0 {
+		m.readCookies(a.Cookie)
+	}
+	if len(s.fields.queries) > 0 {
+		m.readQuery(a.Query)
+	}
+}
+
+// HeaderNames is the request headers that the limits read, in lower case: Attrs.Headers has their
+// values in this order. "cookie" is never among them, it is Attrs.Cookie.
+func (s *Set) HeaderNames() []string { return s.fields.headers }
 
 // Limits is all limits, by name.
 func (s *Set) Limits() []*Limit { return s.limits }

@@ -159,7 +159,7 @@ func (p *piece) meets(text []byte) bool {
 	}
 	text = text[:end]
 	for _, run := range p.middle {
-		at := index(text, run)
+		at := find(text, run)
 		if at < 0 {
 			return false
 		}
@@ -168,8 +168,8 @@ func (p *piece) meets(text []byte) bool {
 	return true
 }
 
-// index is bytes.Index for a string: it skips from first byte to first byte.
-func index(text []byte, run string) int {
+// find is bytes.Index for a string: it skips from first byte to first byte.
+func find(text []byte, run string) int {
 	for at := 0; len(text)-at >= len(run); at++ {
 		next := bytes.IndexByte(text[at:], run[0])
 		if next < 0 || len(text)-at-next < len(run) {
@@ -182,24 +182,67 @@ func index(text []byte, run string) int {
 	return -1
 }
 
-// checkPathPattern makes a path pattern canonical: normalised as Target normalises a path.
+// A patternList is some patterns, any of which will do.
+type patternList struct {
+	literal map[string]int // the place of each literal pattern
+	globs   []pattern      // the others
+	places  []int          // and theirs
+}
+
+func newPatternList(texts []string, compile func(string) pattern) *patternList {
+	l := &patternList{literal: map[string]int{}}
+	for place, text := range texts {
+		p := compile(text)
+		if !p.literal() {
+			l.globs = append(l.globs, p)
+			l.places = append(l.places, place)
+		} else if _, known := l.literal[text]; !known {
+			l.literal[text] = place
+		}
+	}
+	return l
+}
+
+// first is the place of the first pattern that the value meets, -1 for none. A missing value meets
+// none.
+func (l *patternList) first(value []byte) int {
+	if len(value) == 0 {
+		return -1
+	}
+	first, ok := l.literal[string(value)]
+	if !ok {
+		first = -1
+	}
+	for i := range l.globs {
+		if ok && l.places[i] > first {
+			break
+		}
+		if l.globs[i].meets(value) {
+			return l.places[i]
+		}
+	}
+	return first
+}
+
+// checkPathPattern makes a path pattern canonical: normalised as Target normalises a path. Like those of
+// its neighbours, its error says what is wanted instead.
 func checkPathPattern(s string) (string, error) {
 	switch {
 	case !strings.HasPrefix(s, "/"):
-		return "", errors.New(`a path pattern begins with "/"`)
+		return "", errors.New(`a path that begins with "/"`)
 	case strings.ContainsAny(s, "?#"):
-		return "", errors.New(`a path has no "?" and no "#" (a path that contains them is written %3F, %23)`)
+		return "", errors.New(`a path without "?" and "#" (%3F and %23 stand for those that are part of it)`)
 	}
 	path, _, ok := Target(nil, []byte(s))
 	if !ok {
-		return "", errors.New("nginx answers 400 to such a path, so it never arrives")
+		return "", errors.New("a path that nginx accepts: it answers 400 to this one")
 	}
 	canonical := string(path)
 	if strings.Count(canonical, "*") != strings.Count(s, "*") {
 		if strings.Contains(strings.ToUpper(s), "%2A") {
-			return "", errors.New(`"*" is always a wildcard, %2A cannot stand for a literal one`)
+			return "", errors.New(`a path without %2A: "*" is always a wildcard`)
 		}
-		return "", errors.New(`".." after a wildcard: write the path that is meant`)
+		return "", errors.New(`a path without ".." after a "*"`)
 	}
 	return checkPieces(canonical, canonical[1:], "/", "segment")
 }
@@ -209,13 +252,13 @@ func checkHostPattern(s string) (string, error) {
 	s = strings.ToLower(s)
 	switch {
 	case s == "":
-		return "", errors.New("an empty host is a missing one")
+		return "", errors.New("a host: an empty one is missing, which no pattern meets")
 	case strings.ContainsAny(s, "/?#@ "):
-		return "", errors.New("a host is a name alone, such as api.example.com or *.example.com")
+		return "", errors.New("a host alone, such as api.example.com or *.example.com")
 	case s[len(s)-1] == '.':
-		return "", errors.New("hosts are compared without their last dot")
-	case hasPort(s):
-		return "", errors.New("hosts are compared without their port")
+		return "", errors.New("a host without its last dot")
+	case hasPort([]byte(s)):
+		return "", errors.New("a host without its port")
 	}
 	return checkPieces(s, s, ".", "label")
 }
@@ -224,7 +267,7 @@ func checkHostPattern(s string) (string, error) {
 func checkPieces(canonical, pieces, sep, what string) (string, error) {
 	for s := range strings.SplitSeq(pieces, sep) {
 		if strings.Contains(s, "**") && s != "**" {
-			return "", fmt.Errorf(`"**" stands for whole %ss, so it is a %s of its own`, what, what)
+			return "", fmt.Errorf(`"**" only as a whole %s, "*" is any text within one`, what)
 		}
 	}
 	double := "**" + sep + "**"
@@ -238,9 +281,9 @@ func checkPieces(canonical, pieces, sep, what string) (string, error) {
 func checkTextPattern(s string) error {
 	switch {
 	case s == "":
-		return errors.New("an empty value is a missing one, which no pattern meets")
+		return errors.New("some text: an empty value is missing, which no pattern meets")
 	case strings.Contains(s, "**"):
-		return errors.New(`"**" is for paths and hosts; "*" is any text here`)
+		return errors.New(`"*" alone, which is any text here ("**" is for paths and hosts)`)
 	}
 	return nil
 }

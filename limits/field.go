@@ -1,0 +1,208 @@
+package limits
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Every value that a rule can ask for has a slot: path, host, method and zone, then the headers, the
+// Cookie header as a whole, cookies and query arguments that the limits file names.
+const (
+	slotPath = iota
+	slotHost
+	slotMethod
+	slotZone
+	slotNamed // the first header
+)
+
+// fields says which slot a name has.
+type fields struct {
+	slots        int      // how many there are
+	headers      []string // in lower case, in order: slotNamed and following
+	cookieHeader int      // 0: nobody asks for it
+	cookies      map[string]int
+	queries      map[string]int
+}
+
+// newFields gives a slot to every name in the spec.
+func newFields(sp *spec) fields {
+	f := fields{cookies: map[string]int{}, queries: map[string]int{}}
+	headers := map[string]bool{}
+	condition := func(c *condSpec) {
+		for _, n := range c.header {
+			headers[n.name] = true
+		}
+		for _, n := range c.cookie {
+			f.cookies[n.name] = 0
+		}
+		for _, n := range c.query {
+			f.queries[n.name] = 0
+		}
+	}
+	rule := func(r *ruleSpec) {
+		condition(&r.match)
+		condition(&r.unless)
+	}
+	for i := range sp.deny {
+		rule(&sp.deny[i])
+	}
+	for i := range sp.allow {
+		rule(&sp.allow[i])
+	}
+	for i := range sp.limits {
+		l := &sp.limits[i]
+		rule(&l.ruleSpec)
+		if l.costHeader != "" {
+			headers[l.costHeader] = true
+		}
+		for _, p := range l.key {
+			switch p.kind {
+			case partHeader:
+				headers[p.name] = true
+			case partCookie:
+				f.cookies[p.name] = 0
+			case partQuery:
+				f.queries[p.name] = 0
+			}
+		}
+	}
+	f.number(headers)
+	return f
+}
+
+func (f *fields) number(headers map[string]bool) {
+	f.slots = slotNamed
+	for name := range headers {
+		if name != "cookie" {
+			f.headers = append(f.headers, name)
+			f.slots++
+		}
+	}
+	slices.Sort(f.headers)
+	if headers["cookie"] {
+		f.cookieHeader = f.slots
+		f.slots++
+	}
+	for _, names := range []map[string]int{f.cookies, f.queries} {
+		for name := range names {
+			names[name] = f.slots
+			f.slots++
+		}
+	}
+}
+
+func (f *fields) header(name string) int {
+	if name == "cookie" {
+		return f.cookieHeader
+	}
+	at, _ := slices.BinarySearch(f.headers, name)
+	return slotNamed + at
+}
+
+// present is the value of a name that came without one: missing, but the first of its name.
+var present = []byte{}
+
+// fill gives a slot its value, unless an earlier one of the same name did.
+func (m *scratch) fill(slot int, value []byte) {
+	if m.values[slot] != nil {
+		return
+	}
+	if len(value) == 0 {
+		value = present
+	}
+	m.values[slot] = value
+	m.filled = append(m.filled, slot)
+}
+
+// readCookies reads "name=value; name=value". Values are raw, without the blanks around them.
+func (m *scratch) readCookies(header []byte) {
+	for len(header) > 0 {
+		var pair []byte
+		pair, header, _ = bytes.Cut(header, []byte(";"))
+		name, value, ok := bytes.Cut(pair, []byte("="))
+		if !ok {
+			continue
+		}
+		if slot, ok := m.set.fields.cookies[string(trimBlanks(name))]; ok {
+			m.fill(slot, trimBlanks(value))
+		}
+	}
+}
+
+// readQuery reads "name=value&name=value", form-decoded.
+func (m *scratch) readQuery(query []byte) {
+	for len(query) > 0 {
+		var pair []byte
+		pair, query, _ = bytes.Cut(query, []byte("&"))
+		name, value, _ := bytes.Cut(pair, []byte("="))
+		if encoded(name) {
+			m.lookup = appendDecoded(m.lookup[:0], name)
+			name = m.lookup
+		}
+		slot, ok := m.set.fields.queries[string(name)]
+		if !ok {
+			continue
+		}
+		if encoded(value) {
+			start := len(m.text)
+			m.text = appendDecoded(m.text, value)
+			value = m.text[start:]
+		}
+		m.fill(slot, value)
+	}
+}
+
+func encoded(b []byte) bool { return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0 }
+
+// appendDecoded decodes "+" and "%20"; a "%" without two hex digits stays, as browsers and URL
+// libraries that do not refuse it have it.
+func appendDecoded(dst, b []byte) []byte {
+	for i := 0; i < len(b); i++ {
+		c := b[i]
+		if c == '+' {
+			c = ' '
+		} else if c == '%' {
+			if decoded, ok := unhex(b[i+1:]); ok {
+				c = decoded
+				i += 2
+			}
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// appendHost makes a host comparable: lower case, without port and without one trailing dot.
+func appendHost(dst, host []byte) []byte {
+	start := len(dst)
+	for _, c := range host {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	name := dst[start:]
+	if len(name) > 0 && hasPort(name) {
+		name = name[:bytes.LastIndexByte(name, ':')]
+	}
+	return dst[:start+len(bytes.TrimSuffix(name, []byte(".")))]
+}
+
+// hasPort says whether a host, which is not empty, ends with a port: after its only colon, or after
+// the bracket of an IPv6 address.
+func hasPort(host []byte) bool {
+	if host[0] == '[' {
+		return bytes.Contains(host, []byte("]:"))
+	}
+	return bytes.Count(host, []byte(":")) == 1
+}
+
+func trimBlanks(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
