@@ -17,8 +17,22 @@ import (
 // A body is something that takes: it must give the answers of every file in vectors/take.
 type body struct {
 	name string
-	// open makes an empty store for one file.
-	open func(t *testing.T) taker
+	// start starts it; what comes back empties it and makes a taker of it.
+	start func(t *testing.T) (empty func(t *testing.T) taker)
+}
+
+var bodies = []body{
+	{"memory", func(*testing.T) func(*testing.T) taker {
+		return func(*testing.T) taker { return storeTaker(store.NewMemory(1000)) }
+	}},
+	{"redis", func(t *testing.T) func(*testing.T) taker {
+		r := startRedis(t)
+		s := openRedis(t, r)
+		return func(t *testing.T) taker {
+			r.flush(t)
+			return storeTaker(s)
+		}
+	}},
 }
 
 // A taker decides one request; what it stores outlives the call, and nothing else.
@@ -48,9 +62,10 @@ func TestVectors(t *testing.T) {
 	}
 	for _, b := range bodies {
 		t.Run(b.name, func(t *testing.T) {
+			empty := b.start(t)
 			for _, file := range files {
 				v := readVector(t, file)
-				t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) { v.run(t, b.open(t)) })
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) { v.run(t, empty(t)) })
 			}
 		})
 	}

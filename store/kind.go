@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errWrongType is the answer for a request with a key that somebody else has written.
+var errWrongType = errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")
+
+// A malformedError is a reply that the script does not write.
+type malformedError string
+
+func (e malformedError) Error() string { return "Redis sent no reply of the script take: " + string(e) }
+
+func malformed(format string, a ...any) error { return malformedError(fmt.Sprintf(format, a...)) }
+
+// Kind sorts the errors of a Store under a few words, for metrics and logs:
+//
+//	timeout   no answer in time; whether anything was charged is unknown
+//	pool      no free connection in time
+//	network   no connection, or a lost one; unknown likewise
+//	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
+//	clusterdown, moved, crossslot: what Redis said
+//	malformed an answer that is not the script's
+//	other     anything else
+//
+// It is "" for nil.
+func Kind(err error) string {
+	var said redis.Error
+	var bad malformedError
+	var network net.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errWrongType):
+		return "wrongtype"
+	case errors.As(err, &bad), errors.Is(err, redis.Nil):
+		return "malformed"
+	case errors.As(err, &said):
+		return kindOfReply(said.Error())
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return "pool"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid reply"):
+		return "malformed"
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "network"
+	}
+	return "other"
+}
+
+// ClientCanCause says whether clients could bring an error about by what they send: a limit that
+// would answer it by allowing must not, or they could switch it off.
+func ClientCanCause(err error) bool {
+	switch Kind(err) {
+	case "pool", "oom":
+		return true
+	}
+	return false
+}
+
+// replyKinds are the words that begin an error of Redis, and what a script's own errors say
+// where they have no such word.
+var replyKinds = []struct{ word, kind string }{
+	{"NOSCRIPT", "noscript"},
+	{"OOM", "oom"},
+	{"READONLY", "readonly"},
+	{"MISCONF", "misconf"},
+	{"LOADING", "loading"},
+	{"BUSY", "busy"},
+	{"NOPERM", "noperm"},
+	{"NOAUTH", "noauth"},
+	{"WRONGPASS", "noauth"},
+	{"WRONGTYPE", "wrongtype"},
+	{"CLUSTERDOWN", "clusterdown"},
+	{"MOVED", "moved"},
+	{"ASK", "moved"},
+	{"TRYAGAIN", "moved"},
+	{"CROSSSLOT", "crossslot"},
+}
+
+// kindOfReply reads an error in both generations of wording: Redis 7 begins with the word, Redis 6
+// says "ERR Error running script (call to f_…): @user_script:12: -OOM command not allowed …".
+func kindOfReply(text string) string {
+	for _, k := range replyKinds {
+		if strings.HasPrefix(text, k.word+" ") {
+			return k.kind
+		}
+	}
+	if !strings.HasPrefix(text, "ERR ") {
+		return "other"
+	}
+	for _, k := range replyKinds {
+		if strings.Contains(text, "-"+k.word+" ") {
+			return k.kind
+		}
+	}
+	for _, words := range []struct{ text, kind string }{
+		{"ACL failure in script", "noperm"},
+		{"The user executing the script can't", "noperm"},
+
+		{"non local key", "crossslot"},
+		{"do not hash to the same slot", "crossslot"},
+	} {
+		if strings.Contains(text, words.text) {
+			return words.kind
+		}
+	}
+	return "other"
+}
