@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// listen opens host:port or unix:/path.
+func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(addr, "unix:")
+	if !isUnix {
+		l, err := net.Listen("tcp", addr)
+		return &patient{Listener: l, log: log}, err
+	}
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &patient{Listener: l, log: log}, nil
+}
+
+// removeStale removes a socket that nobody listens on. Anything else that is there stays.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("listen unix:%s: there is a file that is no socket, want a free path", path)
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return fmt.Errorf("listen unix:%s: another process listens there", path)
+	}
+	return os.Remove(path)
+}
+
+// address is how --listen would write where l listens.
+func address(l net.Listener) string {
+	if a := l.Addr(); a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return l.Addr().String()
+}
+
+// patient waits out what makes Accept fail for a while, such as too many open files. fasthttp takes it
+// for the end.
+type patient struct {
+	net.Listener
+	log    *slog.Logger
+	warned seldom
+}
+
+func (p *patient) Accept() (net.Conn, error) {
+	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
+		c, err := p.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		if p.warned.now() {
+			p.log.Warn("no connection can be accepted for now", "error", err.Error())
+		}
+		time.Sleep(wait)
+	}
+}

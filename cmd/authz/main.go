@@ -1,0 +1,61 @@
+// Command authz is a rate-limit service for nginx's auth_request.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line: flags over AUTHZ_* variables over defaults.
+type commands struct {
+	Serve   serveCmd   `cmd:"" help:"Answer checks."`
+	Check   checkCmd   `cmd:"" help:"Say whether limits files are right: exit 0 if so, 1 with all that is wrong."`
+	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
+	Compile compileCmd `cmd:"" help:"Write the limits as the JSON that OpenResty reads."`
+	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// console is what a command reads and writes.
+type console struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// exit ends the process with this code; all there was to say has been said.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+func main() {
+	os.Exit(run(os.Args[1:], &console{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// run is the process: 0 is well, 1 is not, 2 is a command line that says nothing we know.
+func run(args []string, c *console) int {
+	parser, err := kong.New(&commands{}, kong.Name("authz"), kong.UsageOnError(), kong.DefaultEnvars("AUTHZ"),
+		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(c.err, "authz: %v; see authz --help\n", err)
+		return 2
+	}
+	err = ctx.Run()
+	var code exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(c.err, "authz: %v\n", err)
+	return 1
+}

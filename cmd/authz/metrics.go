@@ -1,0 +1,147 @@
+package main
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"authz/limits"
+)
+
+// metrics is all that /metrics shows. Labels are names of limits, verdicts and kinds of errors: never
+// anything that a client sent.
+type metrics struct {
+	registry *prometheus.Registry
+
+	requests    [verdicts]prometheus.Counter
+	decisions   *prometheus.CounterVec
+	missing     *prometheus.CounterVec
+	degraded    [byDeny + 1]prometheus.Counter
+	storeTime   prometheus.Histogram
+	storeErrors *prometheus.CounterVec
+	flawed      [flaws]prometheus.Counter
+	rejected    *prometheus.CounterVec
+	ignored     prometheus.Counter
+	noAddress   prometheus.Counter
+	badAddress  prometheus.Counter
+	panics      prometheus.Counter
+	reloaded    prometheus.Gauge
+	reloadTime  prometheus.Gauge
+	limits      prometheus.Gauge
+}
+
+// A mark is what one limit said of one request.
+type mark uint8
+
+const (
+	markAdmitted mark = iota
+	markLimited
+	markBlocked     // missing = "deny"
+	markUnavailable // on_error = "deny"
+	markShadowAdmitted
+	markShadowLimited
+	marks
+)
+
+func (m mark) String() string {
+	return [...]string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}[m]
+}
+
+// limitCounters is the counters of one limit, found once for each load of the file.
+type limitCounters struct {
+	marks   [marks]prometheus.Counter
+	missing prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &metrics{registry: r}
+
+	requests := m.counters("authz_requests_total", "Requests by the answer that they got.", "verdict")
+	for v := range verdicts {
+		m.requests[v] = requests.WithLabelValues(v.String())
+	}
+	m.decisions = m.counters("authz_decisions_total", "What each limit said of the requests that met it; "+
+		"a request is admitted when every limit but the shadows admits it.", "limit", "verdict")
+	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
+	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
+	for d := byAllow; d <= byDeny; d++ {
+		m.degraded[d] = by.WithLabelValues(d.String())
+	}
+	m.storeTime = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "authz_store_duration_seconds",
+		Help:    "How long the store took to decide a request, or to fail.",
+		Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}})
+	m.storeErrors = m.counters("authz_store_errors_total", "Requests that the store could not decide, by what went wrong.", "kind")
+	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because the proxy did not say what they are.", "kind")
+	for f := flawless + 1; f < flaws; f++ {
+		m.flawed[f] = flawed.WithLabelValues(f.String())
+	}
+	m.rejected = m.counters("authz_rejected_requests_total", "Requests blocked because they are no HTTP that we read.", "kind")
+	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
+	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
+	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests whose X-Real-IP or X-Forwarded-For could not be read; the peer counted.")
+	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
+	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")
+	m.reloadTime = m.gauge("authz_limits_last_reload_success_timestamp_seconds", "When the limits were last loaded.")
+	m.limits = m.gauge("authz_limits", "Limits in force.")
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authz_build_info", Help: "The version that runs; always 1."},
+		[]string{"version", "goversion"})
+	build.WithLabelValues(version(), runtime.Version()).Set(1)
+	r.MustRegister(m.storeTime, build)
+	return m
+}
+
+func (m *metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *metrics) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	m.registry.MustRegister(g)
+	return g
+}
+
+// watch shows a number that something else keeps.
+func (m *metrics) watch(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// forLimit makes the limit's series, which begin at 0.
+func (m *metrics) forLimit(l *limits.Limit) *limitCounters {
+	c := &limitCounters{missing: m.missing.WithLabelValues(l.Name)}
+	for k := range marks {
+		if shadow := k == markShadowAdmitted || k == markShadowLimited; shadow == l.Shadow {
+			c.marks[k] = m.decisions.WithLabelValues(l.Name, k.String())
+		}
+	}
+	return c
+}
+
+// mark counts what the limit said.
+func (c *limitCounters) mark(l *limits.Limit, allowed bool) {
+	k := markLimited
+	if allowed {
+		k = markAdmitted
+	}
+	if l.Shadow {
+		k += markShadowAdmitted - markAdmitted
+	}
+	c.marks[k].Inc()
+}
+
+func (m *metrics) loaded(n int, now time.Time) {
+	m.reloaded.Set(1)
+	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
+	m.limits.Set(float64(n))
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"authz/store"
+)
+
+// redisFlags is where Redis is.
+type redisFlags struct {
+	Redis             string        `help:"redis://, rediss:// or unix:// URL; ?cluster=true or several, with commas, for a cluster, ?master=NAME for Sentinel." placeholder:"URL"`
+	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
+	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
+	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
+	RedisTimeout      time.Duration `help:"The longest that Redis may take for one request, connecting included." default:"50ms"`
+}
+
+func (f *redisFlags) Validate() error {
+	switch {
+	case f.RedisTimeout <= 0:
+		return fmt.Errorf("--redis-timeout=%v: want a time above 0, such as 50ms", f.RedisTimeout)
+	case f.RedisPassword != "" && f.RedisPasswordFile != "":
+		return fmt.Errorf("--redis-password and --redis-password-file: want one of them")
+	}
+	return nil
+}
+
+// open makes the store; it connects when it is asked something.
+func (f *redisFlags) open() (*store.Redis, error) {
+	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
+		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
+}
+
+// redacted is the URL without user, password and options.
+func (f *redisFlags) redacted() string {
+	scheme, rest, ok := strings.Cut(f.Redis, "://")
+	if !ok {
+		return "?"
+	}
+	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
+	return scheme + "://" + rest
+}
+
+// loadScripts loads them with time for a connection that is slow to come.
+func loadScripts(r *store.Redis) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return r.Load(ctx)
+}

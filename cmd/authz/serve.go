@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/signal"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"authz/limits"
+	"authz/store"
+)
+
+// limitsFlags is where the limits are.
+type limitsFlags struct {
+	Limits      []string `help:"Limits file, or folder of *.toml; may be repeated." required:"" placeholder:"FILE|DIR"`
+	RedisPrefix string   `help:"What Redis keys begin with." default:"authz"`
+}
+
+type serveCmd struct {
+	limitsFlags
+	Listen         []string      `help:"host:port or unix:/path to answer checks on; may be repeated." default:"127.0.0.1:7429"`
+	SocketMode     string        `help:"Mode of unix sockets." default:"0660"`
+	Admin          string        `help:"host:port for /healthz, /readyz and /metrics; empty for none." default:"127.0.0.1:7430"`
+	TrustedProxies []string      `help:"Addresses and prefixes of proxies that are believed; \"unix\" for unix sockets." default:"127.0.0.0/8,::1,unix"`
+	Headers        string        `help:"Rate-limit headers: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
+	RetryAfterMax  time.Duration `help:"The longest Retry-After, in whole seconds; 0 for no bound." default:"0s"`
+	HeldMax        int64         `help:"The most answers that leaky buckets hold at once; more requests are refused." default:"10000"`
+	MemoryBuckets  int           `help:"The most buckets that the in-memory store keeps." default:"1000000"`
+	redisFlags
+	logFlags
+}
+
+func (f *serveCmd) Validate() error {
+	switch {
+	case f.RetryAfterMax < 0 || f.RetryAfterMax%time.Second != 0:
+		return fmt.Errorf("--retry-after-max=%v: want whole seconds, such as 60s, or 0", f.RetryAfterMax)
+	case f.HeldMax < 1:
+		return fmt.Errorf("--held-max=%d: want 1 or more", f.HeldMax)
+	case f.MemoryBuckets < 1:
+		return fmt.Errorf("--memory-buckets=%d: want 1 or more", f.MemoryBuckets)
+	}
+	if _, err := f.socketMode(); err != nil {
+		return err
+	}
+	_, err := f.peers()
+	return errors.Join(err, f.redisFlags.Validate())
+}
+
+func (f *serveCmd) socketMode() (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(f.SocketMode, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("--socket-mode=%s: want an octal mode, such as 0660", f.SocketMode)
+	}
+	return fs.FileMode(mode), nil
+}
+
+func (f *serveCmd) peers() (peers, error) {
+	list := slices.DeleteFunc(slices.Clone(f.TrustedProxies), func(s string) bool { return s == "unix" })
+	trusted, err := limits.ParseTrusted(list)
+	return peers{trusted: trusted, unix: len(list) < len(f.TrustedProxies)}, err
+}
+
+func (f *serveCmd) style() headerStyle {
+	return headerStyle{ietf: f.Headers != "legacy", legacy: f.Headers != "ietf", retryAfterMax: int64(f.RetryAfterMax / time.Second)}
+}
+
+// Run serves until SIGTERM or SIGINT.
+func (f *serveCmd) Run(c *console) error {
+	log := f.logger(c.err)
+	s := newService(log)
+	s.peers, _ = f.peers()
+	s.style, s.heldMax = f.style(), f.HeldMax
+
+	r := &reloader{service: s, prefix: f.RedisPrefix, paths: f.Limits, log: log}
+	if err := r.load(); err != nil {
+		return err
+	}
+	storeState, closeStore, err := f.openStore(s)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+
+	var checks []net.Listener
+	mode, _ := f.socketMode()
+	for _, addr := range f.Listen {
+		l, err := listen(addr, mode, log)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		log.Info("listening", "for", "checks", "addr", address(l))
+		checks = append(checks, l)
+	}
+	var draining atomic.Bool
+	admin, err := f.serveAdmin(s, &draining, storeState)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	endReloads, err := r.start(stop)
+	if err != nil {
+		return err
+	}
+	defer endReloads()
+	server := s.server()
+	for _, l := range checks {
+		go server.Serve(l)
+	}
+	log.Info("serving", "limits", len(s.rules.Load().set.Limits()))
+	<-stop.Done()
+	cancel() // a second signal ends the process at once
+
+	draining.Store(true)
+	log.Info("draining")
+	// Who sends nothing on a new connection could keep us until its read timeout, and longer.
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	if err := server.ShutdownWithContext(ctx); err != nil {
+		log.Warn("connections closed that had not ended", "error", err.Error())
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// openStore gives the service its stores, and returns what tells their state.
+func (f *serveCmd) openStore(s *service) (state func(context.Context) string, closeStore func(), err error) {
+	memory := store.NewMemory(f.MemoryBuckets)
+	s.local = memory
+	s.metrics.watch("authz_memory_buckets", "Buckets that the in-memory store keeps.", func() float64 { return float64(memory.Len()) })
+	if f.Redis == "" {
+		s.store = memory
+		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
+		return func(context.Context) string { return "memory" }, func() {}, nil
+	}
+	redis, err := f.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.store = redis
+	if err := loadScripts(redis); err != nil {
+		s.log.Warn("Redis is not ready, on_error decides until it is", "redis", f.redacted(), "kind", store.Kind(err), "error", err.Error())
+	}
+	return func(ctx context.Context) string {
+		ctx, cancel := context.WithTimeout(ctx, f.RedisTimeout)
+		defer cancel()
+		if err := redis.Ping(ctx); err != nil {
+			return "redis, no answer: " + store.Kind(err)
+		}
+		return "redis, answers"
+	}, func() { redis.Close() }, nil
+}
+
+// serveAdmin listens for operators, unless --admin is empty.
+func (f *serveCmd) serveAdmin(s *service, draining *atomic.Bool, storeState func(context.Context) string) (*http.Server, error) {
+	admin := s.admin(draining.Load, storeState)
+	if f.Admin == "" {
+		return admin, nil
+	}
+	l, err := net.Listen("tcp", f.Admin)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("listening", "for", "admin", "addr", address(l))
+	go admin.Serve(l)
+	return admin, nil
+}
+
+func newService(log *slog.Logger) *service {
+	s := &service{metrics: newMetrics(), log: log}
+	s.requests.New = func() any { return new(request) }
+	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
+		func() float64 { return float64(s.held.Load()) })
+	return s
+}
