@@ -1,0 +1,136 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// answer is what a client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// show is the status and those of the named headers that are there: `429 Retry-After=7`.
+func (a answer) show(headers ...string) string {
+	text := fmt.Sprint(a.status)
+	for _, name := range headers {
+		for _, value := range a.header.Values(name) {
+			text += " " + name + "=" + value
+		}
+	}
+	return text
+}
+
+// sender sends one request, "METHOD TARGET" and header lines, byte for byte as they are written. A body
+// is announced by its length. The host is site.test unless there is a header line for it.
+type sender func(t testing.TB, line, body string, header ...string) answer
+
+// clientTimeout only ends a test that hangs: no answer here takes longer than nginx's own timeouts.
+const clientTimeout = 20 * time.Second
+
+func (n *nginxServer) dial(t testing.TB, addr string) net.Conn {
+	t.Helper()
+	d := net.Dialer{Timeout: clientTimeout}
+	if n.from != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(n.from)}
+	}
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(clientTimeout))
+	return c
+}
+
+// send is a sender over HTTP/1.1, a connection each.
+func (n *nginxServer) send(t testing.TB, line, body string, header ...string) answer {
+	t.Helper()
+	text := line + " HTTP/1.1\r\n"
+	if !hasHost(header) {
+		text += "Host: site.test\r\n"
+	}
+	if body != "" {
+		text += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	for _, h := range header {
+		text += h + "\r\n"
+	}
+	return n.sendRaw(t, text+"Connection: close\r\n\r\n"+body)
+}
+
+func hasHost(header []string) bool {
+	for _, h := range header {
+		if name, _, _ := strings.Cut(h, ":"); strings.EqualFold(name, "host") {
+			return true
+		}
+	}
+	return false
+}
+
+// sendRaw sends the bytes of a whole request.
+func (n *nginxServer) sendRaw(t testing.TB, text string) answer {
+	t.Helper()
+	c := n.dial(t, n.addr)
+	defer c.Close()
+	// nginx may answer, and close, before it has read all of a body; the answer is what counts.
+	go io.WriteString(c, text)
+	method, _, _ := strings.Cut(text, " ")
+	response, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("%.80q: %v", text, err)
+	}
+	return readAnswer(t, response)
+}
+
+// sendH2 is a sender over HTTP/2 with prior knowledge.
+func (n *nginxServer) sendH2(t testing.TB, line, body string, header ...string) answer {
+	t.Helper()
+	transport := &http2.Transport{
+		AllowHTTP:          true,
+		DisableCompression: true,
+		DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
+			return n.dial(t, n.addrH2), nil
+		},
+	}
+	defer transport.CloseIdleConnections()
+	method, target, _ := strings.Cut(line, " ")
+	request, err := http.NewRequest(method, "http://site.test"+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Body = io.NopCloser(strings.NewReader(body))
+		request.ContentLength = int64(len(body))
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Add(name, value)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return readAnswer(t, response)
+}
+
+func readAnswer(t testing.TB, response *http.Response) answer {
+	t.Helper()
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(body)}
+}
