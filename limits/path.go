@@ -1,36 +1,35 @@
 package limits
 
-// Target splits a request target as nginx does: path is its $uri without a trailing slash (but "/"
-// stays), query its $args. So the path ends at the first raw "#" or "?", is percent-decoded once, its
-// slashes are merged and its dot segments resolved. The path is written to dst[:0]; the query is
-// part of target. ok is false for what nginx answers with 400.
-//
-// A target is what stands in a request line: /path, ?query (what $request_uri is after
-// "GET http://host?query"), or http://host/path.
+import "bytes"
+
+// Target splits what nginx calls $request_uri as nginx does: path is its $uri less one trailing slash
+// ("/" stays), query its $args. So the path ends at the first raw "#" or "?", is percent-decoded once,
+// its slashes are merged and its dot segments resolved; a target that begins with "?" (which is left
+// of GET http://host?query) has path "/". The path is written to dst[:0], the query is part of target.
+// ok is false for what nginx answers with 400.
 func Target(dst, target []byte) (path, query []byte, ok bool) {
-	target, ok = origin(target)
-	if !ok {
+	if !printable(target) || len(target) == 0 || target[0] != '/' && target[0] != '?' {
 		return nil, nil, false
 	}
 	path = append(dst[:0], '/')
-	i := 0
-	if target[0] == '/' {
-		i = 1
-	}
-	for i < len(target) && target[i] != '?' && target[i] != '#' {
-		c, literal := target[i], false
-		i++
+	rest := target
+	for len(rest) > 0 && rest[0] != '?' && rest[0] != '#' {
+		c := rest[0]
+		rest = rest[1:]
 		if c == '%' {
-			if c, ok = unhex(target[i:]); !ok || c == 0 {
+			if c, ok = unhex(rest); !ok || c == 0 {
 				return nil, nil, false
 			}
-			i += 2
+			rest = rest[2:]
 		}
-		if c != '/' || literal {
+		if c != '/' {
 			path = append(path, c)
-		} else if path, ok = endSegment(path); !ok {
+			continue
+		}
+		if path, ok = endSegment(path); !ok {
 			return nil, nil, false
-		} else if path[len(path)-1] != '/' {
+		}
+		if path[len(path)-1] != '/' {
 			path = append(path, '/')
 		}
 	}
@@ -40,7 +39,17 @@ func Target(dst, target []byte) (path, query []byte, ok bool) {
 	if n := len(path); n > 1 && path[n-1] == '/' {
 		path = path[:n-1]
 	}
-	return path, args(target[i:]), true
+	return path, args(rest), true
+}
+
+// printable says whether there is no byte that a request line may not have.
+func printable(target []byte) bool {
+	for _, c := range target {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // args is what follows a "?", up to a "#".
@@ -48,12 +57,8 @@ func args(rest []byte) []byte {
 	if len(rest) == 0 || rest[0] != '?' {
 		return nil
 	}
-	for i, c := range rest {
-		if c == '#' {
-			return rest[1:i]
-		}
-	}
-	return rest[1:]
+	query, _, _ := bytes.Cut(rest[1:], []byte("#"))
+	return query
 }
 
 // endSegment resolves the last segment of path if it is "." or "..": the path then ends with the
@@ -72,19 +77,6 @@ func endSegment(path []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return path, true
-}
-
-// origin cuts scheme and host off, and refuses bytes that no request line may have.
-func origin(target []byte) ([]byte, bool) {
-	for _, c := range target {
-		if c <= ' ' || c == 0x7f {
-			return nil, false
-		}
-	}
-	if len(target) == 0 || target[0] != '/' && target[0] != '?' {
-		return nil, false
-	}
-	return target, true
 }
 
 // unhex reads two hex digits.
