@@ -1,0 +1,324 @@
+package limits
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const maxHoldUS = 900000 // the snippet's read timeout is 1 s
+
+// readDefaults reads [defaults], which may stand in one file.
+func (p *parser) readDefaults() {
+	p.spec.ipv4Prefix, p.spec.ipv6Prefix, p.spec.replicas, p.spec.holdMaxUS = 32, 64, 1, 400000
+	for i, t := range p.defaults {
+		if i > 0 {
+			t.duplicate(p.defaults[0])
+			continue
+		}
+		t.known("on_error", "replicas", "hold_max", "ipv4_prefix", "ipv6_prefix")
+		p.onError = t.onError(OnErrorLocal)
+		if n, ok := t.whole("replicas", 1, maxCount); ok {
+			p.spec.replicas = n
+		}
+		if n, ok := t.whole("ipv4_prefix", 1, 32); ok {
+			p.spec.ipv4Prefix = int(n)
+		}
+		if n, ok := t.whole("ipv6_prefix", 1, 128); ok {
+			p.spec.ipv6Prefix = int(n)
+		}
+		if t.has("hold_max") {
+			p.spec.holdMaxUS = t.holdMax()
+		}
+	}
+}
+
+// holdMax reads a duration. A wrong one counts as the longest, so that no hold is blamed for it.
+func (t *table) holdMax() int64 {
+	s, ok := t.text("hold_max", `a duration such as "400ms"`)
+	if !ok {
+		return maxHoldUS
+	}
+	us, ok := parseSpan(s)
+	switch {
+	case !ok || !strings.ContainsAny(s, "0123456789"):
+		t.wrong("hold_max", `a duration such as "400ms"`)
+	case us < 1000 || us > maxHoldUS:
+		t.wrong("hold_max", `"1ms" to "900ms"`)
+	default:
+		return us
+	}
+	return maxHoldUS
+}
+
+func (t *table) onError(otherwise OnError) OnError {
+	words := []string{OnErrorLocal: "local", OnErrorAllow: "allow", OnErrorDeny: "deny"}
+	if i, ok := t.word("on_error", words...); ok {
+		return OnError(i)
+	}
+	return otherwise
+}
+
+func (t *table) duplicate(first *table) {
+	t.problem("", "it is there twice, want it once; the first is at %s:%d", first.file.name, first.file.line(first.path...))
+}
+
+// A draft is a limit that may still have errors, and what its overrides need of it.
+type draft struct {
+	limitSpec
+	numbers
+	keyed bool // its key is right, so that overrides can be held against it
+}
+
+// readRules reads [limit.NAME], [allow.NAME] and [deny.NAME].
+func (p *parser) readRules() {
+	first := map[string]*table{}
+	for _, t := range p.rules {
+		if other := first[t.title]; other != nil {
+			t.duplicate(other)
+			continue
+		}
+		first[t.title] = t
+		kind, name := t.path[0], t.path[1]
+		if kind == "limit" {
+			p.drafts[name] = t.limit(name)
+			continue
+		}
+		t.known("match", "unless")
+		rule := ruleSpec{name, t.cond("match"), t.cond("unless")}
+		if kind == "allow" {
+			p.spec.allow = append(p.spec.allow, rule)
+		} else {
+			p.spec.deny = append(p.spec.deny, rule)
+		}
+	}
+}
+
+// finish puts the rules into the order of their names.
+func (p *parser) finish() {
+	byName := func(a, b ruleSpec) int { return cmp.Compare(a.name, b.name) }
+	slices.SortFunc(p.spec.allow, byName)
+	slices.SortFunc(p.spec.deny, byName)
+	for _, d := range p.drafts {
+		slices.SortFunc(d.overrides, func(a, b overrideSpec) int { return slices.Compare(a.values, b.values) })
+		p.spec.limits = append(p.spec.limits, d.limitSpec)
+	}
+	slices.SortFunc(p.spec.limits, func(a, b limitSpec) int { return cmp.Compare(a.name, b.name) })
+	for i := range p.spec.limits {
+		if rate := &p.spec.limits[i].limit.Rate; rate.Share == nil {
+			rate.Share = rate
+		}
+	}
+}
+
+func (t *table) limit(name string) *draft {
+	t.known("key", "algorithm", "rate", "match", "unless", "missing", "burst", "cost", "cost_max",
+		"utc_offset", "mode", "on_error")
+	d := &draft{}
+	d.ruleSpec = ruleSpec{name, t.cond("match"), t.cond("unless")}
+	d.limit.Name = name
+	d.limit.Algorithm = t.algorithm()
+	d.limit.OnError = t.onError(t.p.onError)
+	mode, _ := t.word("mode", "enforce", "shadow")
+	d.limit.Shadow = mode == 1
+	d.key, d.keyed = t.key()
+	d.missing = t.missing(d.key)
+	d.numbers = t.numbers(d.limit.Algorithm)
+	if !t.has("rate") {
+		t.problem("", `rate is absent, want rate = %s`, wantRate)
+	}
+	t.cost(d)
+	if d.limit.Algorithm == 0 {
+		return d
+	}
+	if d.rate != nil {
+		if rate := t.fit(d.limit.Algorithm, d.numbers); rate != nil {
+			d.limit.Rate = *rate
+			if rate.Share == rate {
+				d.limit.Rate.Share = nil // finish points it to the limit's final place
+			}
+			t.checkCost(d, rate)
+		}
+		d.limit.OffsetUS = t.utcOffset(d.limit.Algorithm, d.rate.WindowUS)
+	}
+	return d
+}
+
+func (t *table) algorithm() Algorithm {
+	names := make([]string, 0, len(algorithms))
+	for _, a := range algorithms[1:] {
+		names = append(names, a.name)
+	}
+	if !t.has("algorithm") {
+		t.problem("", "algorithm is absent, want algorithm = one of %s", strings.Join(names, ", "))
+	}
+	i, ok := t.word("algorithm", names...)
+	if !ok {
+		return 0
+	}
+	return Algorithm(i + 1)
+}
+
+// cost reads cost and cost_max.
+func (t *table) cost(d *draft) {
+	most := int64(maxCount)
+	if d.limit.Algorithm == SlidingWindow {
+		most = slidingWindowMaxCost
+	}
+	d.cost = 1
+	text, isText := t.values["cost"].(string)
+	if !isText {
+		if n, ok := t.values["cost"].(int64); ok && 1 <= n && n <= most {
+			d.cost = n
+		} else if t.has("cost") {
+			t.wrong("cost", `%s, or "header:NAME"`, span(1, most))
+		}
+		if t.has("cost_max") {
+			t.wrong("cost_max", `none: it goes with cost = "header:NAME"`)
+		}
+		return
+	}
+	name, ok := strings.CutPrefix(text, "header:")
+	if !ok || !isToken(name) {
+		t.wrong("cost", `%s, or "header:NAME"`, span(1, most))
+		return
+	}
+	d.cost, d.costHeader = 0, strings.ToLower(name)
+	if !t.has("cost_max") {
+		t.problem("", `cost_max is absent, want cost_max = %s: what a bad or missing %s costs`, span(1, most), name)
+	}
+	d.costMax, _ = t.whole("cost_max", 1, most)
+}
+
+// checkCost reports a cost that can never be admitted.
+func (t *table) checkCost(d *draft, r *Rate) {
+	if r.Unlimited || r.Count == 0 {
+		return
+	}
+	if size := r.size(d.limit.Algorithm); d.cost > size {
+		t.wrong("cost", "%s: no more is ever admitted", span(1, size))
+	} else if d.costMax > size {
+		t.wrong("cost_max", "%s: no more is ever admitted", span(1, size))
+	}
+}
+
+const wantOffset = `"+HH:MM" or "-HH:MM" such as "+08:00"`
+
+// utcOffset reads where a day begins, as the offset of windows: (-utc_offset) mod window.
+func (t *table) utcOffset(a Algorithm, windowUS int64) int64 {
+	s, ok := t.text("utc_offset", wantOffset)
+	if !ok {
+		return 0
+	}
+	if a != FixedWindow {
+		t.wrong("utc_offset", "none: only fixed_window has one, this is a %s", a)
+		return 0
+	}
+	var h, m int64
+	if len(s) != 6 || s[3] != ':' || (s[0] != '+' && s[0] != '-') {
+		t.wrong("utc_offset", wantOffset)
+		return 0
+	}
+	h, ok = digits(s[1:3])
+	m, ok2 := digits(s[4:6])
+	if !ok || !ok2 || m > 59 || h*60+m > 14*60 {
+		t.wrong("utc_offset", `"-14:00" to "+14:00", whole minutes`)
+		return 0
+	}
+	if windowUS == 0 {
+		return 0 // unlimited
+	}
+	us := (h*60 + m) * 60 * 1000000 % windowUS
+	if s[0] == '+' {
+		us = (windowUS - us) % windowUS
+	}
+	return us
+}
+
+const wantParts = "ip, host, method, path, path:raw, zone, header:NAME, cookie:NAME, query:NAME"
+
+// key reads the parts of a key; false: something in it is wrong.
+func (t *table) key() ([]partSpec, bool) {
+	if !t.has("key") {
+		t.problem("", `key is absent, want a list such as ["ip"], of %s; [] is one bucket for everybody`, wantParts)
+		return nil, false
+	}
+	values, ok := t.values["key"].([]any)
+	if !ok {
+		t.wrong("key", `a list such as ["ip"], of %s`, wantParts)
+		return nil, false
+	}
+	var parts []partSpec
+	for _, value := range values {
+		s, _ := value.(string)
+		part, want := parsePart(s)
+		if want != "" {
+			t.wrongValue("key", value, "%s", want)
+			ok = false
+			continue
+		}
+		if slices.Contains(parts, part) {
+			t.wrongValue("key", value, "each part once")
+			ok = false
+		}
+		if part.kind == partPath && !t.matchesPath() {
+			t.wrongValue("key", value, `path:raw, or match.path: "path" is the pattern of match.path that matched`)
+			ok = false
+		}
+		parts = append(parts, part)
+	}
+	return parts, ok
+}
+
+func (t *table) matchesPath() bool {
+	match, ok := t.values["match"].(map[string]any)
+	_, has := match["path"]
+	return ok && has
+}
+
+// parsePart reads a part of a key. The second result is empty, or what would be right.
+func parsePart(s string) (partSpec, string) {
+	for kind := partIP; kind <= partQuery; kind++ {
+		name, ok := strings.CutPrefix(s, partNames[kind])
+		if !ok || kind < partHeader && name != "" {
+			continue
+		}
+		var err error
+		switch kind {
+		case partHeader:
+			name, err = checkHeaderName(name)
+		case partCookie:
+			name, err = checkCookieName(name)
+		case partQuery:
+			name, err = checkQueryName(name)
+		}
+		if err != nil {
+			return partSpec{}, fmt.Sprintf("%s and %s", partNames[kind], err)
+		}
+		return partSpec{kind, name}, ""
+	}
+	want := "one of " + wantParts
+	head, _, _ := strings.Cut(s, ":")
+	if near := nearest(head, []string{"ip", "host", "method", "path", "zone", "header", "cookie", "query"}); near != "" {
+		want += "; did you mean " + near + "?"
+	}
+	return partSpec{}, want
+}
+
+// missing reads what becomes of requests without a part of the key. Headers, cookies, parameters and
+// the zone can be absent.
+func (t *table) missing(key []partSpec) missing {
+	words := []string{"skip", "deny", "share", "ip"}
+	if i, ok := t.word("missing", words...); ok {
+		return missingSkip + missing(i)
+	}
+	for _, part := range key {
+		if part.kind >= partZone && !t.has("missing") {
+			t.problem("key", `missing is absent, and %s can be, want missing = one of %s`,
+				part, strings.Join(words, ", "))
+			break
+		}
+	}
+	return missingNever
+}

@@ -1,0 +1,173 @@
+package limits
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const wantCond = `a table such as { path = "/api/**", method = ["GET", "HEAD"] }`
+
+// cond reads match or unless.
+func (t *table) cond(key string) condSpec {
+	var c condSpec
+	if !t.has(key) {
+		return c
+	}
+	sub, ok := t.sub(key, wantCond, t.title)
+	if !ok {
+		return c
+	}
+	sub.within = key + "."
+	known := []string{"path", "host", "method", "zone", "ip", "header", "query", "cookie"}
+	sub.known(known...)
+	if len(sub.values) == 0 {
+		t.problem(key, "%s = {}, want at least one of %s in it", key, strings.Join(known, ", "))
+	}
+	c.path = sub.patterns("path", `a path pattern such as "/api/**"`, checkPathPattern)
+	c.host = sub.patterns("host", `a host pattern such as "*.example.com"`, checkHostPattern)
+	c.method = sub.patterns("method", `a method such as "POST"`, checkMethodPattern)
+	c.zone = sub.patterns("zone", "a zone", checkText)
+	for _, s := range sub.patterns("ip", `an address or CIDR such as "10.0.0.0/8"`, checkPrefix) {
+		c.ip = append(c.ip, netip.MustParsePrefix(s))
+	}
+	c.header = sub.nameSpecs("header", checkHeaderName)
+	c.query = sub.nameSpecs("query", checkQueryName)
+	c.cookie = sub.nameSpecs("cookie", checkCookieName)
+	return c
+}
+
+// patterns reads one string or a list of them and makes each canonical.
+func (t *table) patterns(key, want string, check func(string) (string, error)) []string {
+	var values []any
+	switch v := t.values[key].(type) {
+	case []any:
+		values = v
+		if len(v) == 0 {
+			t.wrong(key, "%s, or a list of them", want)
+		}
+	case string:
+		values = []any{v}
+	default:
+		if t.has(key) {
+			t.wrong(key, "%s, or a list of them", want)
+		}
+	}
+	var list []string
+	for _, value := range values {
+		s, ok := value.(string)
+		if !ok {
+			t.wrongValue(key, value, "%s", want)
+			continue
+		}
+		canonical, err := check(s)
+		if err != nil {
+			t.wrongValue(key, value, "%s: %s", want, err)
+			continue
+		}
+		list = append(list, canonical)
+	}
+	return list
+}
+
+// nameSpecs reads the table of names and patterns at header, query or cookie.
+func (t *table) nameSpecs(key string, checkName func(string) (string, error)) []nameSpec {
+	if !t.has(key) {
+		return nil
+	}
+	sub, ok := t.sub(key, `a table of names and patterns such as { NAME = "PATTERN" }`, t.title)
+	if !ok {
+		return nil
+	}
+	sub.within = t.within + key + "."
+	if len(sub.values) == 0 {
+		t.problem(key, "%s%s = {}, want at least one NAME = \"PATTERN\" in it", t.within, key)
+	}
+	var list []nameSpec
+	for _, name := range slices.Sorted(maps.Keys(sub.values)) {
+		canonical, err := checkName(name)
+		if err != nil {
+			sub.problem(name, "%s%s, want %s", sub.within, quoteKey(name), err)
+			continue
+		}
+		if slices.ContainsFunc(list, func(n nameSpec) bool { return n.name == canonical }) {
+			sub.problem(name, "%s%s stands there twice, want one of its spellings", sub.within, quoteKey(name))
+			continue
+		}
+		list = append(list, nameSpec{canonical, sub.patterns(name, "a pattern", checkText)})
+	}
+	slices.SortFunc(list, func(a, b nameSpec) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+func checkText(s string) (string, error) { return s, checkTextPattern(s) }
+
+// checkMethodPattern refuses lower case: methods are compared as they are, "post" would never meet.
+func checkMethodPattern(s string) (string, error) {
+	if up := strings.ToUpper(s); up != s {
+		return "", fmt.Errorf("methods are in capitals, %q", up)
+	}
+	return s, checkTextPattern(s)
+}
+
+func checkPrefix(s string) (string, error) {
+	p, ok := parsePrefix(s)
+	if !ok {
+		return "", fmt.Errorf("it is neither")
+	}
+	return p.String(), nil
+}
+
+// parsePrefix reads an address or CIDR. ::ffff:a.b.c.d is a.b.c.d, and bits beyond the length are
+// dropped.
+func parsePrefix(s string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		addr, err := netip.ParseAddr(s)
+		if err != nil || addr.Zone() != "" {
+			return p, false
+		}
+		p = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return p, false
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), true
+}
+
+const tokenBytes = "!#$%&'*+-.^_`|~" // and letters and digits: RFC 9110, 5.6.2
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !isNameByte(s[i]) && !strings.ContainsRune(tokenBytes, rune(s[i])) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func checkHeaderName(name string) (string, error) {
+	if !isToken(name) {
+		return "", fmt.Errorf(`a header's name such as "X-API-Key"`)
+	}
+	return strings.ToLower(name), nil
+}
+
+func checkCookieName(name string) (string, error) {
+	if !isToken(name) {
+		return "", fmt.Errorf(`a cookie's name such as "session"`)
+	}
+	return name, nil
+}
+
+func checkQueryName(name string) (string, error) {
+	if name == "" {
+		return "", fmt.Errorf(`a parameter's name such as "user"`)
+	}
+	return name, nil
+}

@@ -1,0 +1,206 @@
+package limits
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// gatherOverrides takes the tables [override.LIMIT."KEY"] out of [override.LIMIT]. KEY may be a
+// secret: titles have it only once the limit is known to have no secret in its key.
+func (p *parser) gatherOverrides(all *table) {
+	for _, key := range slices.Sorted(maps.Keys(all.values)) {
+		if t, ok := all.sub(key, fmt.Sprintf(`a table [%s."KEY"] for each key`, all.title), all.title); ok {
+			p.overrides = append(p.overrides, t)
+		}
+	}
+}
+
+// readOverrides gives the limits their overrides.
+func (p *parser) readOverrides() {
+	first := map[string]*table{} // by limit and canonical values
+	for _, t := range p.overrides {
+		name, key := t.path[1], t.path[2]
+		d := p.drafts[name]
+		if d == nil {
+			if !p.blind {
+				t.problem("", "there is no limit %s, want %s", name, p.limitNames(name))
+			}
+			continue
+		}
+		values, ok := t.keyValues(d, key)
+		if ok {
+			at := name + "\x00" + strings.Join(values, "\x00")
+			if other := first[at]; other != nil {
+				t.duplicate(other)
+				continue
+			}
+			first[at] = t
+		}
+		if rate := t.override(d); ok && rate != nil {
+			d.overrides = append(d.overrides, overrideSpec{values, rate})
+		}
+	}
+}
+
+// limitNames says what an override could have meant.
+func (p *parser) limitNames(got string) string {
+	names := slices.Sorted(maps.Keys(p.drafts))
+	if near := nearest(got, names); near != "" {
+		return near
+	}
+	if len(names) == 0 || len(names) > 10 {
+		return fmt.Sprintf("a table [limit.%s]", got)
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
+// override reads the numbers of an override; what it leaves out is what its limit wrote. Nil: wrong.
+func (t *table) override(d *draft) *Rate {
+	t.known("rate", "burst")
+	if !t.has("rate") && !t.has("burst") {
+		t.problem("", "rate and burst are absent, want one of them")
+	}
+	a := d.limit.Algorithm
+	n := t.numbers(a)
+	if n.rate == nil && t.has("rate") || n.burst == nil && t.has("burst") {
+		return nil
+	}
+	if n.rate == nil {
+		n.rate = d.rate
+	}
+	if n.burst == nil {
+		n.burst = d.burst
+	}
+	if a == 0 || n.rate == nil {
+		return nil // the limit has said why
+	}
+	rate := t.fit(a, n)
+	if rate == nil || rate.Unlimited || rate.Count == 0 {
+		return rate
+	}
+	if cost := max(d.cost, d.costMax); cost > rate.size(a) {
+		key := "rate"
+		if t.has("burst") {
+			key = "burst"
+		}
+		t.wrong(key, `room for %d, the cost of a request; or rate = "0/s", which refuses all`, cost)
+		return nil
+	}
+	return rate
+}
+
+// keyValues splits KEY into a canonical value for each part of the limit's key, and gives the table
+// its full title.
+func (t *table) keyValues(d *draft, key string) ([]string, bool) {
+	if !d.keyed {
+		return nil, false // the limit has said why
+	}
+	secret := slices.ContainsFunc(d.key, partSpec.secret)
+	shown := strconv.Quote(key)
+	if secret && (len(d.key) > 1 || !isDigest(key)) {
+		shown = string(appendDigest(nil, []byte(key)))
+	}
+	t.title += "." + shown
+	values := []string{key}
+	if len(d.key) != 1 {
+		values = strings.Split(key, "|")
+	}
+	switch {
+	case len(d.key) == 0:
+		t.problem("", "key = [] is one bucket for everybody, want no override of it")
+		return nil, false
+	case len(values) != len(d.key):
+		t.problem("", "the values of %d parts, want %d joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
+		return nil, false
+	}
+	for i, part := range d.key {
+		canonical, want := d.value(part, values[i])
+		if want != "" {
+			there := ""
+			if !part.secret() {
+				there = " is " + show(values[i])
+			}
+			t.problem("", "the value of %s%s, want %s", part, there, want)
+			return nil, false
+		}
+		values[i] = canonical
+	}
+	return values, true
+}
+
+func joinParts(parts []partSpec) string {
+	names := make([]string, len(parts))
+	for i, part := range parts {
+		names[i] = part.String()
+	}
+	return strings.Join(names, "|")
+}
+
+func (p partSpec) String() string { return partNames[p.kind] + p.name }
+
+// secret says whether values of the part may be read by nobody.
+func (p partSpec) secret() bool {
+	switch p.kind {
+	case partCookie:
+		return true
+	case partHeader:
+		return p.name == "cookie" || secretName(p.name)
+	}
+	return p.kind == partQuery && secretName(p.name)
+}
+
+const digestPrefix = "sha256:"
+
+// isDigest says whether a secret was written as "sha256:" and 64 hex digits.
+func isDigest(s string) bool {
+	sum, err := hex.DecodeString(strings.TrimPrefix(s, digestPrefix))
+	return err == nil && strings.HasPrefix(s, digestPrefix) && len(sum) == sha256.Size
+}
+
+// value makes an override's value of a part canonical. The second result is empty, or what would be
+// right.
+func (d *draft) value(part partSpec, s string) (canonical, want string) {
+	switch {
+	case s == "":
+		return "", "a value: an empty one is a missing one"
+	case part.kind == partIP:
+		p, ok := parsePrefix(s)
+		switch {
+		case !ok:
+			return "", `an address or CIDR such as "10.0.0.0/8"`
+		case p.IsSingleIP():
+			return p.Addr().String(), ""
+		}
+		return p.String(), ""
+	case part.kind == partHost:
+		host := string(appendHost(nil, []byte(s)))
+		if host == "" || strings.Contains(host, "*") {
+			return "", "one host such as api.example.com"
+		}
+		return host, ""
+	case part.kind == partMethod && s != strings.ToUpper(s):
+		return "", strconv.Quote(strings.ToUpper(s))
+	case part.kind == partPath:
+		canonical, err := checkPathPattern(s)
+		if err != nil || !slices.Contains(d.match.path, canonical) {
+			return "", "one of match.path: " + strings.Join(d.match.path, ", ")
+		}
+		return canonical, ""
+	case part.kind == partPathRaw && s[0] != '/':
+		return "", `a path such as "/api/items"`
+	case part.secret() && strings.HasPrefix(s, digestPrefix):
+		if !isDigest(s) {
+			return "", `the secret itself, or "sha256:" and 64 hex digits`
+		}
+		return strings.ToLower(s), ""
+	case part.secret():
+		sum := sha256.Sum256([]byte(s))
+		return digestPrefix + hex.EncodeToString(sum[:]), ""
+	}
+	return s, ""
+}

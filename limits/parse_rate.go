@@ -1,0 +1,228 @@
+package limits
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxCount    = 1<<53 - 1 // counts, bursts and costs: whole in every runtime
+	maxProduct  = 1 << 53   // what scripts multiply stays exact up to here
+	maxWindowUS = 366 * 24 * 3600 * 1000000
+
+	slidingWindowMaxCount = 10000 // a log of more members would block Redis
+	slidingWindowMaxCost  = 100
+)
+
+// units of a window, the largest first.
+var units = [...]struct {
+	name string
+	us   int64
+}{
+	{"d", 24 * 3600 * 1000000},
+	{"h", 3600 * 1000000},
+	{"m", 60 * 1000000},
+	{"s", 1000000},
+	{"ms", 1000},
+}
+
+const wantRate = `"COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d), or "unlimited"`
+
+// parseRate reads "5/m", "100/10s", "10r/s" or "unlimited" into Count and WindowUS. The second result
+// is empty, or what would be right.
+func parseRate(text string) (Rate, string) {
+	if text == "unlimited" {
+		return Rate{Unlimited: true}, ""
+	}
+	count, window, ok := strings.Cut(text, "/")
+	n, ok2 := digits(strings.TrimSuffix(count, "r"))
+	windowUS, ok3 := parseSpan(window)
+	switch {
+	case !ok || !ok2 || !ok3:
+		return Rate{}, wantRate
+	case n > maxCount:
+		return Rate{}, fmt.Sprintf("a count of 0 to %d", int64(maxCount))
+	case windowUS < 1 || windowUS > maxWindowUS:
+		return Rate{}, "a window of 1ms to 366d"
+	}
+	return Rate{Count: n, WindowUS: windowUS}, ""
+}
+
+// parseSpan reads "10s", or "s" for one, in microseconds; what is too large is math.MaxInt64.
+func parseSpan(text string) (int64, bool) {
+	name := strings.TrimLeft(text, "0123456789")
+	n := int64(1)
+	if number := text[:len(text)-len(name)]; number != "" {
+		n, _ = digits(number)
+	}
+	for _, unit := range units {
+		if unit.name == name {
+			if n > math.MaxInt64/unit.us {
+				return math.MaxInt64, true
+			}
+			return n * unit.us, true
+		}
+	}
+	return 0, false
+}
+
+// digits reads a whole number without a sign; what is too large is math.MaxInt64.
+func digits(s string) (int64, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		n = math.MaxInt64
+	}
+	return n, true
+}
+
+// numbers is the rate and the burst of a limit or an override. Nil was not written, or is wrong.
+type numbers struct {
+	rate  *Rate
+	burst *int64
+}
+
+// numbers reads rate and burst. Algorithm 0 is one that is not known.
+func (t *table) numbers(a Algorithm) numbers {
+	var n numbers
+	if text, ok := t.text("rate", wantRate); ok {
+		rate, want := parseRate(text)
+		if want == "" {
+			n.rate = &rate
+		} else {
+			t.wrong("rate", "%s", want)
+		}
+	}
+	switch {
+	case !t.has("burst"):
+	case a != 0 && !a.isBucket():
+		t.wrong("burst", "none: only token_bucket and leaky_bucket have a burst, this is a %s", a)
+	default:
+		lo := int64(1)
+		if a == LeakyBucket || a == 0 {
+			lo = 0
+		}
+		if burst, ok := t.whole("burst", lo, maxCount); ok {
+			n.burst = &burst
+		}
+	}
+	return n
+}
+
+func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
+
+// newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
+func newRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
+	r := &Rate{Count: count, WindowUS: windowUS}
+	r.Share = r
+	if !a.isBucket() {
+		return r
+	}
+	switch {
+	case burst != nil:
+		r.Burst = *burst
+	case a == TokenBucket:
+		r.Burst = count
+	}
+	if count > 0 {
+		g := gcd(count, windowUS)
+		r.N, r.W = count/g, windowUS/g
+		r.Capacity = r.size(a) * r.W
+	}
+	return r
+}
+
+// size is the largest cost that the rate can ever admit.
+func (r *Rate) size(a Algorithm) int64 {
+	switch a {
+	case TokenBucket:
+		return r.Burst
+	case LeakyBucket:
+		return r.Burst + 1
+	}
+	return r.Count
+}
+
+func gcd(a, b int64) int64 {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// fit makes the rate of a limit or an override, and reports what is out of bounds: at burst if the
+// table has one, else at rate. Nil: it is.
+func (t *table) fit(a Algorithm, n numbers) *Rate {
+	if n.rate.Unlimited {
+		r := &Rate{Unlimited: true}
+		r.Share = r
+		return r
+	}
+	r := newRate(a, n.rate.Count, n.rate.WindowUS, n.burst)
+	if r.Count == 0 {
+		return r
+	}
+	switch {
+	case a == SlidingWindow && r.Count > slidingWindowMaxCount:
+		t.wrong("rate", "a count of 1 to %d; sliding_counter, token_bucket and fixed_window take larger ones", slidingWindowMaxCount)
+		return nil
+	case a == SlidingCounter && r.Count > maxProduct/r.WindowUS:
+		t.wrong("rate", "a count of 1 to %d in a window of %s", maxProduct/r.WindowUS, duration(r.WindowUS))
+		return nil
+	case a.isBucket() && r.size(a) > maxProduct/r.W:
+		t.wrongBurst(r, maxProduct/r.W-(r.size(a)-r.Burst), "more cannot be counted exactly", a)
+		return nil
+	}
+	if holdMaxUS := t.p.spec.holdMaxUS; a == LeakyBucket && r.Burst*r.W > maxHold(holdMaxUS, r.N) {
+		hold := (r.Burst*r.W + r.N - 1) / r.N
+		t.wrongBurst(r, maxHold(holdMaxUS, r.N)/r.W,
+			fmt.Sprintf("the last of %d is held for %s, and hold_max is %s", r.Burst, duration(hold), duration(holdMaxUS)), a)
+		return nil
+	}
+	return t.share(a, r)
+}
+
+// maxHold is holdMaxUS*n, or when that is beyond all capacities the largest of them.
+func maxHold(holdMaxUS, n int64) int64 {
+	if holdMaxUS > maxProduct/n {
+		return maxProduct
+	}
+	return holdMaxUS * n
+}
+
+// wrongBurst reports a burst that is larger than hi, or a rate that makes it so.
+func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
+	lo := int64(1)
+	if a == LeakyBucket {
+		lo = 0
+	}
+	if t.has("burst") {
+		t.wrong("burst", "%s at %d every %s: %s", span(lo, hi), r.Count, duration(r.WindowUS), reason)
+		return
+	}
+	t.wrong("rate", "burst = %s at this rate, it is %d: %s", span(lo, hi), r.Burst, reason)
+}
+
+// share gives the rate its share of one instance, max(1, floor(n/replicas)) of count and burst.
+func (t *table) share(a Algorithm, r *Rate) *Rate {
+	replicas := t.p.spec.replicas
+	if replicas == 1 {
+		return r
+	}
+	burst := r.Burst
+	if burst > 0 {
+		burst = max(1, burst/replicas)
+	}
+	count := max(1, r.Count/replicas)
+	r.Share = newRate(a, count, r.WindowUS, &burst)
+	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
+		t.wrong("rate", "a count that replicas = %d divides: a share of %d every %s with a burst of %d cannot be counted exactly",
+			replicas, count, duration(r.WindowUS), burst)
+		return nil
+	}
+	return r
+}
