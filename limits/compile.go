@@ -123,11 +123,11 @@ func (f *fields) keyPart(sp partSpec, paths []string) keyPart {
 	case partZone:
 		p.slot = slotZone
 	case partHeader:
-		p.slot, p.secret = f.header(sp.name), secretName(sp.name) || sp.name == "cookie"
+		p.slot, p.secret = f.header(sp.name), sp.secret()
 	case partCookie:
-		p.slot, p.secret = f.cookies[sp.name], true
+		p.slot, p.secret = f.cookies[sp.name], sp.secret()
 	case partQuery:
-		p.slot, p.secret = f.queries[sp.name], secretName(sp.name)
+		p.slot, p.secret = f.queries[sp.name], sp.secret()
 	default:
 		panic(fmt.Sprintf("BUG: key part of kind %d, want one of %v", sp.kind, slices.Sorted(maps.Keys(partNames))))
 	}

@@ -1,4 +1,252 @@
 package limits
 
-// JSON is the set in its canonical form.
-func (s *Set) JSON() []byte { return nil }
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+)
+
+// JSON is the set in its canonical form, a line: the same files give the same bytes. It has all that
+// is needed to match and key requests without the limits file, and no secret in clear.
+//
+//	{"version":"…","key_prefix":"authz",
+//	 "defaults":{"hold_max_us":400000,"replicas":1,"ipv4_prefix":32,"ipv6_prefix":64},
+//	 "deny":[RULE…],"allow":[RULE…],"limits":[LIMIT…]}
+//
+// version is the SHA-256, in hex, of all bytes after its closing quote: from the comma (byte 77,
+// counted from 0) to the newline that ends the text. Rules and limits are asked in the order given:
+// deny, allow, limits.
+//
+// RULE is {"name":…,"match":COND,"unless":COND}; a COND that was not written is absent: no match holds
+// always, no unless never. COND is {"path":[P…],"host":[P…],"method":[P…],"zone":[P…],"ip":["10.0.0.0/8"…],
+// "header":{"x-name":[P…]},"query":{…},"cookie":{…}}: all that is there must hold, any P of a list will
+// do. A P has no escapes, "*" is always a wildcard; only those of a path are percent-encoded: %XX is
+// the byte XX (decode them once, before anything else). Hosts and header names are in lower case.
+//
+// LIMIT is a RULE with
+//
+//	"key": [PART…]               [] is one bucket for everybody
+//	"missing": "skip"            or "deny", "share", "ip"; absent: no part can be missing (if one is, as "share")
+//	"cost": 1                    or "cost_header": "x-cost", "cost_max": 50
+//	"algorithm": "token_bucket"
+//	"rate": RATE
+//	"offset_us": 0
+//	"shadow": false
+//	"on_error": "local"          or "allow", "deny"
+//	"overrides": {"IDENTITY": RATE…}
+//	"override_prefixes": {"ipv4":[32,8],"ipv6":[64]}   when a part of the key is ip
+//
+// PART is {"kind":"header","name":"x-api-key","head":"header:x-api-key=","secret":true}: in an identity
+// stands head, then the value: escaped; as its digest when it is secret or longer than 64 bytes. Its
+// kinds are ip, host, method, path, path:raw, zone, header, query and cookie. A path part also has
+// "texts": what follows head for each P of match.path, of which the first that matched counts.
+//
+// RATE is {"limit":100,"window_us":1000000,"burst":200,"n":1,"w":10000,"capacity":2000000,"share":RATE}: n, w
+// and capacity are for the two buckets and, like burst, absent when 0; share is what one of replicas
+// instances may admit alone, absent when that is the same. Or {"unlimited":true}.
+//
+// An override is found by the identity before it is digested as a whole. Where a part is ip, it stands
+// there as a prefix: each length of the address's family in override_prefixes is tried, in that order,
+// with the ip part written as that prefix of the address (one address as itself: "ip=203.0.113.9",
+// else "ip=10.0.0.0/8").
+func (s *Set) JSON() []byte {
+	doc := setJSON{
+		KeyPrefix: s.spec.keyPrefix,
+		Defaults: defaultsJSON{
+			HoldMaxUS: s.spec.holdMaxUS, Replicas: s.spec.replicas,
+			IPv4Prefix: s.spec.ipv4Prefix, IPv6Prefix: s.spec.ipv6Prefix,
+		},
+		Deny: []ruleJSON{}, Allow: []ruleJSON{}, Limits: []limitJSON{},
+	}
+	for i := range s.spec.deny {
+		doc.Deny = append(doc.Deny, newRuleJSON(&s.spec.deny[i]))
+	}
+	for i := range s.spec.allow {
+		doc.Allow = append(doc.Allow, newRuleJSON(&s.spec.allow[i]))
+	}
+	for i := range s.spec.limits {
+		doc.Limits = append(doc.Limits, s.limitJSON(&s.spec.limits[i]))
+	}
+	var rest bytes.Buffer
+	encoder := json.NewEncoder(&rest)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(doc); err != nil {
+		panic("BUG: " + err.Error()) // there is nothing in it that JSON lacks
+	}
+	rest.Bytes()[0] = ','
+	sum := sha256.Sum256(rest.Bytes())
+	text := hex.AppendEncode([]byte(`{"version":"`), sum[:])
+	return append(append(text, '"'), rest.Bytes()...)
+}
+
+type setJSON struct {
+	KeyPrefix string       `json:"key_prefix"`
+	Defaults  defaultsJSON `json:"defaults"`
+	Deny      []ruleJSON   `json:"deny"`
+	Allow     []ruleJSON   `json:"allow"`
+	Limits    []limitJSON  `json:"limits"`
+}
+
+type defaultsJSON struct {
+	HoldMaxUS  int64 `json:"hold_max_us"`
+	Replicas   int64 `json:"replicas"`
+	IPv4Prefix int   `json:"ipv4_prefix"`
+	IPv6Prefix int   `json:"ipv6_prefix"`
+}
+
+type ruleJSON struct {
+	Name   string    `json:"name"`
+	Match  *condJSON `json:"match,omitempty"`
+	Unless *condJSON `json:"unless,omitempty"`
+}
+
+type condJSON struct {
+	Path   []string            `json:"path,omitempty"`
+	Host   []string            `json:"host,omitempty"`
+	Method []string            `json:"method,omitempty"`
+	Zone   []string            `json:"zone,omitempty"`
+	IP     []string            `json:"ip,omitempty"`
+	Header map[string][]string `json:"header,omitempty"`
+	Query  map[string][]string `json:"query,omitempty"`
+	Cookie map[string][]string `json:"cookie,omitempty"`
+}
+
+type limitJSON struct {
+	ruleJSON
+	Key        []partJSON          `json:"key"`
+	Missing    string              `json:"missing,omitempty"`
+	Cost       int64               `json:"cost,omitempty"`
+	CostHeader string              `json:"cost_header,omitempty"`
+	CostMax    int64               `json:"cost_max,omitempty"`
+	Algorithm  string              `json:"algorithm"`
+	Rate       rateJSON            `json:"rate"`
+	OffsetUS   int64               `json:"offset_us"`
+	Shadow     bool                `json:"shadow"`
+	OnError    string              `json:"on_error"`
+	Overrides  map[string]rateJSON `json:"overrides,omitempty"`
+	Prefixes   *prefixesJSON       `json:"override_prefixes,omitempty"`
+}
+
+type partJSON struct {
+	Kind   string   `json:"kind"`
+	Name   string   `json:"name,omitempty"`
+	Head   string   `json:"head"`
+	Secret bool     `json:"secret,omitempty"`
+	Texts  []string `json:"texts,omitempty"`
+}
+
+type rateJSON struct {
+	Unlimited bool      `json:"unlimited,omitempty"`
+	Limit     *int64    `json:"limit,omitempty"` // nil only when unlimited
+	WindowUS  int64     `json:"window_us,omitempty"`
+	Burst     int64     `json:"burst,omitempty"`
+	N         int64     `json:"n,omitempty"`
+	W         int64     `json:"w,omitempty"`
+	Capacity  int64     `json:"capacity,omitempty"`
+	Share     *rateJSON `json:"share,omitempty"`
+}
+
+type prefixesJSON struct {
+	IPv4 []int `json:"ipv4"`
+	IPv6 []int `json:"ipv6"`
+}
+
+func newRuleJSON(sp *ruleSpec) ruleJSON {
+	return ruleJSON{Name: sp.name, Match: newCondJSON(&sp.match), Unless: newCondJSON(&sp.unless)}
+}
+
+func newCondJSON(sp *condSpec) *condJSON {
+	names := func(specs []nameSpec) map[string][]string {
+		patterns := map[string][]string{}
+		for _, n := range specs {
+			patterns[n.name] = n.patterns
+		}
+		return patterns
+	}
+	c := condJSON{
+		Host: sp.host, Method: sp.method, Zone: sp.zone,
+		Header: names(sp.header), Query: names(sp.query), Cookie: names(sp.cookie),
+	}
+	for _, p := range sp.path {
+		c.Path = append(c.Path, percentEncoded(p))
+	}
+	for _, p := range sp.ip {
+		c.IP = append(c.IP, canonicalPrefix(p).String())
+	}
+	if len(c.Path)+len(c.Host)+len(c.Method)+len(c.Zone)+len(c.IP)+len(c.Header)+len(c.Query)+len(c.Cookie) == 0 {
+		return nil
+	}
+	return &c
+}
+
+// percentEncoded keeps a path with bytes that are not UTF-8 exact; JSON would replace them.
+func percentEncoded(path string) string {
+	var text []byte
+	for _, c := range []byte(path) {
+		if c <= ' ' || c >= 0x7f || c == '%' {
+			const digits = "0123456789ABCDEF"
+			text = append(text, '%', digits[c>>4], digits[c&15])
+		} else {
+			text = append(text, c)
+		}
+	}
+	return string(text)
+}
+
+func (s *Set) limitJSON(sp *limitSpec) limitJSON {
+	l := limitJSON{
+		ruleJSON: newRuleJSON(&sp.ruleSpec), Key: []partJSON{},
+		Missing: [...]string{"", "skip", "deny", "share", "ip"}[sp.missing],
+		Cost:    sp.cost, CostHeader: sp.costHeader, CostMax: sp.costMax,
+		Algorithm: sp.limit.Algorithm.String(), Rate: newRateJSON(&sp.limit.Rate), OffsetUS: sp.limit.OffsetUS,
+		Shadow: sp.limit.Shadow, OnError: sp.limit.OnError.String(),
+	}
+	if sp.costHeader != "" {
+		l.Cost = 0
+	}
+	r := &sp.limit.rule
+	for i, at := range r.parts {
+		p := &s.parts[at]
+		kind := bytes.TrimSuffix([]byte(partNames[p.kind]), []byte(":"))
+		l.Key = append(l.Key, partJSON{string(kind), sp.key[i].name, p.head, p.secret, p.texts})
+	}
+	for _, o := range sp.overrides {
+		if l.Overrides == nil {
+			l.Overrides = make(map[string]rateJSON, len(sp.overrides))
+		}
+		l.Overrides[string(s.overrideIdentity(r, o.values))] = newRateJSON(o.rate)
+	}
+	if r.overrides != nil && len(r.overrides.lengths.v4)+len(r.overrides.lengths.v6) > 0 {
+		l.Prefixes = &prefixesJSON{slices.Concat([]int{}, r.overrides.lengths.v4), slices.Concat([]int{}, r.overrides.lengths.v6)}
+	}
+	return l
+}
+
+func (s *Set) overrideIdentity(r *limitRule, values []string) []byte {
+	var identity []byte
+	for i, at := range r.parts {
+		if i > 0 {
+			identity = append(identity, '|')
+		}
+		if p := &s.parts[at]; p.kind == partIP {
+			identity = appendPrefix(append(identity, p.head...), overridePrefix(values[i]))
+		} else {
+			identity = appendOverrideValue(identity, p, values[i])
+		}
+	}
+	return identity
+}
+
+func newRateJSON(r *Rate) rateJSON {
+	if r.Unlimited {
+		return rateJSON{Unlimited: true}
+	}
+	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
+	if r.Share != nil && r.Share != r {
+		share := newRateJSON(r.Share)
+		j.Share = &share
+	}
+	return j
+}
