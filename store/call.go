@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"slices"
 
 	"authz/limits"
@@ -68,7 +67,7 @@ func (c *call) args(command, script string) []any {
 func readReply(reply any, checks []limits.Check, dst []Result) ([]Result, error) {
 	flat, ok := reply.([]any)
 	if !ok {
-		return dst, malformed("%T", reply)
+		return dst, malformed("%T, want numbers", reply)
 	}
 	if want := 1 + 4*len(checks); len(flat) != want {
 		return dst, malformed("%d numbers, want %d", len(flat), want)
@@ -89,7 +88,7 @@ func readReply(reply any, checks []limits.Check, dst []Result) ([]Result, error)
 			}
 		}
 		if row[0] < 0 || row[0] > 1 || row[1] < 0 || row[2] < never || row[3] < 0 {
-			return dst[:before], malformed("row %v", fmt.Sprint(row))
+			return dst[:before], malformed("row %v", row)
 		}
 		dst = append(dst, Result{row[0] == 1, row[1], row[2], row[3]})
 		if row[0] == 0 && !checks[i].Limit.Shadow {

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"authz/limits"
+)
+
+// limitOf is 5 a minute under an algorithm, with a burst of 5 for the buckets.
+func limitOf(a limits.Algorithm) *limits.Limit {
+	l := &limits.Limit{Name: a.String(), Algorithm: a, Rate: limits.Rate{Count: 5, WindowUS: 60e6, Burst: 5}}
+	switch a {
+	case limits.TokenBucket:
+		l.Rate.N, l.Rate.W, l.Rate.Capacity = 1, 12e6, 5*12e6
+	case limits.LeakyBucket:
+		l.Rate.N, l.Rate.W, l.Rate.Capacity = 1, 12e6, 6*12e6
+	}
+	return l
+}
+
+func checkOf(l *limits.Limit, key string) limits.Check {
+	return limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(key), Cost: 1}
+}
+
+func allAlgorithms() (checks []limits.Check) {
+	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+		checks = append(checks, checkOf(limitOf(a), a.String()))
+	}
+	return checks
+}
+
+// mustTake is for Memory, which does not fail.
+func mustTake(m *Memory, nowUS int64, dst []Result, checks ...limits.Check) []Result {
+	dst, err := m.Take(context.Background(), nowUS, checks, false, dst[:0])
+	if err != nil {
+		panic(err)
+	}
+	return dst
+}
+
+func TestATakeOfKnownKeysDoesNotAllocate(t *testing.T) {
+	m, checks, nowUS := NewMemory(1000), allAlgorithms(), int64(1e15)
+	dst := make([]Result, 0, len(checks))
+	take := func() {
+		nowUS += 30e6 // admits, and turns windows
+		dst = mustTake(m, nowUS, dst, checks...)
+		if !dst[0].Allowed {
+			t.Fatal("refused, want a charge")
+		}
+	}
+	for range 100 { // the logs find their size
+		take()
+	}
+	if n := testing.AllocsPerRun(1000, take); n != 0 {
+		t.Errorf("%v allocations a charge, want 0", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { dst = mustTake(m, nowUS, dst, checks...) }); n != 0 {
+		t.Errorf("%v allocations a Take, want 0", n)
+	}
+}
+
+// When the store is full, a new bucket uses the memory of the one it replaces.
+func TestATakeOfNewKeysDoesNotAllocateWhenFull(t *testing.T) {
+	m, l, n := NewMemory(5000), limitOf(limits.FixedWindow), 1000000
+	c := checkOf(l, "")
+	dst := make([]Result, 0, 1)
+	take := func() {
+		n++
+		c.Key = strconv.AppendInt(c.Key[:0], int64(n), 10)
+		dst = mustTake(m, 1e15, dst, c)
+	}
+	for range 20000 {
+		take()
+	}
+	if n := testing.AllocsPerRun(5000, take); n != 0 {
+		t.Errorf("%v allocations a new key, want 0", n)
+	}
+	if m.Len() != 5000 {
+		t.Errorf("%d buckets, want 5000", m.Len())
+	}
+}
+
+func TestABucketTakesAbout96BytesBesideItsKey(t *testing.T) {
+	const n, keyLen = 200000, 64
+	size := func() int64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before := size()
+	m, l := NewMemory(2*n), limitOf(limits.TokenBucket)
+	for i := range n {
+		mustTake(m, 1e15, nil, checkOf(l, fmt.Sprintf("%0*d", keyLen, i)))
+	}
+	if got := (size() - before) / n; got > keyLen+104 {
+		t.Errorf("%d bytes a bucket with a key of %d, want about 96 more", got, keyLen)
+	}
+	runtime.KeepAlive(m)
+}
+
+// A flood of new keys must not free whoever is blocked for a day, as long as others expire first.
+func TestWhoIsBlockedLongestStaysWhenTheStoreIsFull(t *testing.T) {
+	m := NewMemory(500)
+	day, short := limitOf(limits.FixedWindow), limitOf(limits.FixedWindow)
+	day.Rate.WindowUS = 86400e6
+	blocked := checkOf(day, "blocked")
+	blocked.Cost = 5
+	mustTake(m, 1e15, nil, blocked)
+	for i := range 20000 {
+		mustTake(m, 1e15, nil, checkOf(short, fmt.Sprint(i)))
+	}
+	blocked.Cost = 1
+	if r := mustTake(m, 1e15, nil, blocked); r[0].Allowed {
+		t.Error("admitted, want the blocked key to be remembered")
+	}
+	if m.Len() > 500 {
+		t.Errorf("%d buckets, want 500 at most", m.Len())
+	}
+}
+
+// Two requests on the same two keys in opposite order would wait for each other for ever if the
+// shards were locked in the order of the checks.
+func TestConcurrentTakesOfManyShardsAdmitExactlyTheLimit(t *testing.T) {
+	m, l := NewMemory(100000), limitOf(limits.SlidingWindow)
+	l.Rate.Count = 500
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	admitted := 0
+	for g := range 8 {
+		wg.Go(func() {
+			checks := []limits.Check{checkOf(l, "a"), checkOf(l, "b"), checkOf(l, "c")}
+			if g%2 == 0 {
+				checks[0], checks[2] = checks[2], checks[0]
+			}
+			for range 100 {
+				if r := mustTake(m, 1e15, nil, checks...); r[0].Allowed && r[1].Allowed && r[2].Allowed {
+					mu.Lock()
+					admitted++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if admitted != 500 {
+		t.Errorf("%d admitted, want 500", admitted)
+	}
+}
+
+func TestMoreChecksThanUsualAreDecidedAsOne(t *testing.T) {
+	m := NewMemory(1000)
+	var checks []limits.Check
+	for i := range 40 {
+		checks = append(checks, checkOf(limitOf(limits.FixedWindow), fmt.Sprint(i)))
+	}
+	for i := range 6 {
+		if r := mustTake(m, 1e15, nil, checks...); r[39].Allowed != (i < 5) {
+			t.Errorf("request %d: allowed is %v", i, r[39].Allowed)
+		}
+	}
+}
+
+func BenchmarkMemoryTake(b *testing.B) {
+	for _, c := range allAlgorithms() {
+		b.Run(c.Limit.Name, func(b *testing.B) { benchmarkTake(b, []limits.Check{c}) })
+	}
+	b.Run("three limits", func(b *testing.B) { benchmarkTake(b, allAlgorithms()[:3]) })
+}
+
+func benchmarkTake(b *testing.B, checks []limits.Check) {
+	m, dst, nowUS := NewMemory(100000), make([]Result, 0, 8), int64(1e15)
+	b.ReportAllocs()
+	for b.Loop() {
+		nowUS += 10e6
+		dst = mustTake(m, nowUS, dst, checks...)
+	}
+}
+
+func BenchmarkMemoryTakeParallel(b *testing.B) {
+	m, l := NewMemory(1000000), limitOf(limits.TokenBucket)
+	keys := make([][]byte, 100000)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "authz:v1:{ip=198.51.100.%d}:api:tb", i)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		dst := make([]Result, 0, 1)
+		c := checkOf(l, "")
+		for pb.Next() {
+			c.Key = keys[rand.IntN(len(keys))]
+			dst = mustTake(m, 0, dst, c)
+		}
+	})
+}
+
+func BenchmarkMemoryTakeOfNewKeysWhenFull(b *testing.B) {
+	m, c, n := NewMemory(100000), checkOf(limitOf(limits.TokenBucket), ""), 100000000
+	dst := make([]Result, 0, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		c.Key = strconv.AppendInt(append(c.Key[:0], "authz:v1:api:tb:"...), int64(n), 10)
+		dst = mustTake(m, 0, dst, c)
+	}
+}
