@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -70,12 +72,32 @@ type patient struct {
 func (p *patient) Accept() (net.Conn, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := p.Listener.Accept()
-		if err == nil || errors.Is(err, net.ErrClosed) {
-			return c, err
+		if err == nil {
+			return &conn{Conn: c}, nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return nil, err
 		}
 		if p.warned.now() {
 			p.log.Warn("no connection can be accepted for now", "error", err.Error())
 		}
 		time.Sleep(wait)
 	}
+}
+
+// A conn may be closed while the client still sends what nobody will read. The kernel would then
+// reset it, and the client lose the answer that is on its way.
+type conn struct {
+	net.Conn
+	linger atomic.Bool
+}
+
+// Close ends our side first and waits a little for the client to end its own, if linger says so.
+func (c *conn) Close() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) {
+		half.CloseWrite()
+		c.SetReadDeadline(time.Now().Add(time.Second))
+		io.Copy(io.Discard, c.Conn)
+	}
+	return c.Conn.Close()
 }

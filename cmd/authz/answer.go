@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"authz/limits"
+	"authz/store"
+)
+
+// A service answers checks.
+type service struct {
+	rules atomic.Pointer[rules] // loaded once a request, swapped once a reload
+	store store.Store
+	local store.Store // decides with this instance's share when store cannot
+
+	peers   peers
+	style   headerStyle
+	heldMax int64
+	held    atomic.Int64 // answers that wait, or may have to
+
+	metrics *metrics
+	log     *slog.Logger
+	warned  struct{ ignored, flawed, noAddress, rejected, panicked, store seldom }
+	failing atomic.Bool // the store's last answer was an error
+
+	requests sync.Pool
+}
+
+// answer decides the request. A bug in here is answered like a store that cannot decide under
+// on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
+// what it lets pass.
+func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d decision) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(p)
+			d = decision{verdict: unavailable}
+		}
+	}()
+	q.rules = s.rules.Load()
+	peer, trusted := s.peers.of(ctx.RemoteAddr())
+	q.read(&ctx.Request.Header, r, trusted)
+	if q.ignored > 0 {
+		s.ignored(peer, q.ignored)
+	}
+	if f := s.resolve(q, peer); f != flawless {
+		return decision{verdict: blocked}
+	}
+	q.rules.set.Match(&q.attrs, &q.match)
+	for _, l := range q.match.Missing {
+		q.rules.of(l).missing.Inc()
+	}
+	for _, l := range q.match.Unlimited {
+		q.rules.of(l).mark(l, true)
+	}
+	switch q.match.Verdict {
+	case limits.Deny:
+		return s.denied(q)
+	case limits.Limits:
+		return s.decide(q)
+	}
+	return decision{}
+}
+
+// resolve finds the attributes, and says what is strange about them.
+func (s *service) resolve(q *request, peer netip.Addr) flaw {
+	f, known := q.resolve(peer, s.peers.trusted)
+	if !known {
+		s.metrics.badAddress.Inc()
+	}
+	if f != flawless {
+		s.metrics.flawed[f].Inc()
+		if f != badTarget && s.warned.flawed.now() {
+			s.log.Warn("request blocked: the proxy does not say what it is; see the nginx snippet", "kind", f.String())
+		}
+	} else if !q.attrs.IP.IsValid() {
+		s.metrics.noAddress.Inc()
+		if s.warned.noAddress.now() {
+			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown")
+		}
+	}
+	return f
+}
+
+// denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
+func (s *service) denied(q *request) decision {
+	d := decision{verdict: blocked}
+	for _, l := range q.match.Missing {
+		if l.Name == q.match.Rule && !l.Shadow {
+			q.rules.of(l).marks[markBlocked].Inc()
+			d.limit = l
+		}
+	}
+	return d
+}
+
+// decide asks the store about the checks, if it has to.
+func (s *service) decide(q *request) decision {
+	for _, c := range q.match.Checks {
+		if c.Rate.Count == 0 {
+			q.rules.of(c.Limit).mark(c.Limit, false)
+		}
+	}
+	checks, d := refuseAtOnce(q.match.Checks)
+	if d.verdict == limited || len(checks) == 0 {
+		return d
+	}
+	if c := holding(checks); c != nil {
+		if s.held.Add(1) > s.heldMax {
+			s.held.Add(-1)
+			q.rules.of(c.Limit).mark(c.Limit, false)
+			return tooManyHeld(c)
+		}
+		q.holds = true
+	}
+	start := time.Now()
+	results, err := s.store.Take(context.Background(), 0, checks, false, q.results[:0])
+	s.metrics.storeTime.Observe(time.Since(start).Seconds())
+	if err != nil {
+		return s.degrade(q, checks, err)
+	}
+	if s.failing.Load() && s.failing.CompareAndSwap(true, false) {
+		s.log.Info("the store answers again")
+	}
+	return q.decide(checks, results)
+}
+
+// decide counts what each limit said, and makes one answer of it.
+func (q *request) decide(checks []limits.Check, results []store.Result) decision {
+	q.results = results
+	for i, c := range checks {
+		q.rules.of(c.Limit).mark(c.Limit, results[i].Allowed)
+	}
+	return decide(checks, results)
+}
+
+// degrade answers without the store.
+func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
+	kind := store.Kind(err)
+	s.metrics.storeErrors.WithLabelValues(kind).Inc()
+	s.failing.Store(true)
+	if s.warned.store.now() {
+		s.log.Warn("the store cannot answer, on_error decides", "kind", kind, "error", err.Error())
+	}
+	local, d := degrade(checks, q.local[:0], clientCaused(kind))
+	q.local = local
+	if d.verdict == admitted && len(local) > 0 {
+		results, err := s.local.Take(context.Background(), 0, local, false, q.results[:0])
+		if err != nil {
+			panic("BUG: the in-memory store failed: " + err.Error())
+		}
+		if byShare := q.decide(local, results); byShare.limit != nil {
+			byShare.degraded = d.degraded
+			d = byShare
+		}
+	}
+	for _, c := range checks {
+		switch by := onError(c.Limit, clientCaused(kind)); {
+		case by == byDeny && !c.Limit.Shadow:
+			q.rules.of(c.Limit).marks[markUnavailable].Inc()
+		case by == byAllow:
+			q.rules.of(c.Limit).mark(c.Limit, true)
+		}
+	}
+	if d.degraded != asUsual {
+		s.metrics.degraded[d.degraded].Inc()
+	}
+	return d
+}
+
+func (s *service) ignored(peer netip.Addr, n int) {
+	s.metrics.ignored.Add(float64(n))
+	if s.warned.ignored.now() {
+		s.log.Warn("headers ignored: the peer is not one of --trusted-proxies", "peer", peer.String())
+	}
+}
+
+// panicked says where. What was said may hold a client's bytes, unless Go or we have said it.
+func (s *service) panicked(p any) {
+	s.metrics.panics.Inc()
+	if !s.warned.panicked.now() {
+		return
+	}
+	what := "a panic"
+	if err, ok := p.(runtime.Error); ok {
+		what = err.Error()
+	}
+	s.log.Error("BUG in authz, the request is answered as unavailable", "error", what, "stack", string(debug.Stack()))
+}

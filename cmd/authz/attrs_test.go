@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestAttributesAreReadAsTheProxySaysThem(t *testing.T) {
+	s := serviceFor(t, `
+		[limit.a]
+		match     = { header = { "X-Plan" = "*", "User-Agent" = "*" }, path = "/**" }
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "5/m"`)
+	proxy := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 4000}
+	check := func(peer net.Addr, want string, lines ...string) {
+		t.Helper()
+		ctx := asked(t, peer, append([]string{"GET /nginx HTTP/1.1", "Host: authz"}, lines...)...)
+		q := &request{rules: s.rules.Load()}
+		addr, trusted := s.peers.of(ctx.RemoteAddr())
+		q.read(&ctx.Request.Header, &routes[0], trusted)
+		f, known := q.resolve(addr, s.peers.trusted)
+		a := &q.attrs
+		got := fmt.Sprintf("%s %s %s ?%s zone=%s ip=%v cookie=%s headers=%q", a.Method, a.Host, a.Path, a.Query, a.Zone, a.IP, a.Cookie, a.Headers)
+		if f != flawless {
+			got = f.String()
+		}
+		if q.ignored > 0 {
+			got += fmt.Sprintf(" ignored=%d", q.ignored)
+		}
+		if !known {
+			got += " address unreadable"
+		}
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	const get, uri = "X-Original-Method: GET", "X-Original-URI: /a/../login/?x=1#y"
+	const from5 = `ip=10.0.0.5 cookie= headers=["" ""]`
+
+	// the target is nginx's, the host the first that is named
+	check(proxy, `GET authz /login ?x=1 zone= `+from5, get, uri)
+	check(proxy, `GET h /login ?x=1 zone=z `+from5, get, uri, "X-Original-Host: h", "X-Forwarded-Host: f", "X-Authz-Zone: z")
+	check(proxy, `GET f /login ?x=1 zone= `+from5, get, uri, "X-Forwarded-Host: f")
+	check(proxy, `GET u /p ?q=1 zone= `+from5, get, "X-Original-URL: https://u/p?q=1", "X-Forwarded-Host: f")
+	check(proxy, `GET h /login ?x=1 zone= `+from5, get, uri, "X-Original-URL: https://u/p?q=1", "X-Original-Host: h")
+	check(proxy, `GET u / ? zone= `+from5, get, "X-Original-URL: https://u")
+	check(proxy, `GET u / ?a=1 zone= `+from5, get, "X-Original-URL: https://u?a=1")
+	check(proxy, `GET authz /p ? zone= `+from5, get, "X-Original-URL: /p")
+	check(proxy, `GET authz / ?a zone= `+from5, get, "X-Original-URI: ?a")
+
+	// the client, walked from the right past trusted proxies
+	check(proxy, `GET authz /login ?x=1 zone= ip=203.0.113.9 cookie= headers=["" ""]`, get, uri, "X-Forwarded-For: 6.6.6.1, 203.0.113.9, 10.1.2.3")
+	check(proxy, `GET authz /login ?x=1 zone= ip=203.0.113.9 cookie= headers=["" ""]`, get, uri, "X-Forwarded-For: 6.6.6.1", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 10.1.2.3")
+	check(proxy, `GET authz /login ?x=1 zone= ip=10.9.9.9 cookie= headers=["" ""]`, get, uri, "X-Forwarded-For: 10.9.9.9, 10.1.2.3")
+	check(proxy, `GET authz /login ?x=1 zone= ip=2001:db8::1 cookie= headers=["" ""]`, get, uri, "X-Real-IP: [2001:db8::1]:443", "X-Forwarded-For: 203.0.113.9")
+	check(proxy, `GET authz /login ?x=1 zone= `+from5+` address unreadable`, get, uri, "X-Forwarded-For: 203.0.113.9, unknown")
+	check(proxy, `GET authz /login ?x=1 zone= `+from5+` address unreadable`, get, uri, "X-Real-IP: 999.1.1.1", "X-Forwarded-For: 203.0.113.9")
+	check(proxy, `GET authz /login ?x=1 zone= `+from5, get, uri, "X-Real-IP: ")
+	check(&net.UnixAddr{}, `GET authz /login ?x=1 zone= ip=203.0.113.9 cookie= headers=["" ""]`, get, uri, "X-Real-IP: 203.0.113.9")
+	check(&net.UnixAddr{}, `GET authz /login ?x=1 zone= ip=invalid IP cookie= headers=["" ""]`, get, uri)
+	check(&net.TCPAddr{IP: net.ParseIP("::ffff:10.0.0.5")}, `GET authz /login ?x=1 zone= `+from5, get, uri)
+
+	// lines of one name are joined; an underscore is not a hyphen
+	check(proxy, `GET authz /login ?x=1 zone= ip=10.0.0.5 cookie=a=1; b=2; a=3 headers=["u1, u2" "p1, , p2"]`,
+		get, uri, "user-agent: u1", "cookie: a=1; b=2", "x-plan: p1", "X-PLAN:", "User-Agent: u2", "x-plan:\t p2 ", "X_Plan: p3", "Cookie: a=3")
+
+	// what the proxy has to say, and does not
+	check(proxy, "no_method", uri)
+	check(proxy, "no_method", uri, "X-Original-Method:")
+	check(proxy, "no_uri", get)
+	check(proxy, "no_uri", get, "X-Original-URI: ", "X-Original-URL: ")
+	check(proxy, "bad_target", get, "X-Original-URI: /%zz")
+	check(proxy, "bad_target", get, "X-Original-URI: /../x")
+	check(proxy, "bad_target", get, "X-Original-URI: login")
+	check(proxy, "bad_target", get, "X-Original-URL: login")
+	// a client's Host can hide the path in a URL: nginx lets it have "?" and "#"
+	check(proxy, "bad_target", get, "X-Original-URL: https://h?/login")
+	check(proxy, "bad_target", get, "X-Original-URL: https://h#/login")
+	// a client's own line beside the proxy's
+	check(proxy, "said_twice", get, uri, "X-Original-URI: /free")
+	check(proxy, "said_twice", get, get, uri)
+
+	// nobody else is believed
+	stranger := &net.TCPAddr{IP: net.IPv4(198, 51, 100, 7), Port: 4000}
+	check(stranger, "no_method ignored=7", get, uri, "X-Original-Host: h", "X-Forwarded-Host: f", "X-Forwarded-For: 192.0.2.10",
+		"x-real-ip: 192.0.2.10", "X-AUTHZ-ZONE: z")
+}
+
+func TestARouteIsMatchedRaw(t *testing.T) {
+	check := func(target, want string) {
+		t.Helper()
+		got := "none"
+		if r := routeOf([]byte(target)); r != nil {
+			got = r.path
+		}
+		if got != want {
+			t.Errorf("%s: route %s, want %s", target, got, want)
+		}
+	}
+	check("/nginx", "/nginx")
+	check("/nginx?x=1", "/nginx")
+	check("/nginx/any/thing", "/nginx")
+	for _, target := range []string{"/", "/nginxx", "/nginx%3f", "/NGINX", "//nginx", "/./nginx", "/nginx#x", "/n%67inx", "/nginx;x", "http://h/nginx", "*"} {
+		check(target, "none")
+	}
+}
+
+func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
+	s := serviceFor(t, `
+		[limit.a]
+		key       = ["header:X-API-Key"]
+		missing   = "skip"
+		algorithm = "fixed_window"
+		rate      = "5/m"`)
+	if got := strings.Join(s.rules.Load().headers, " "); got != "X-Api-Key" {
+		t.Errorf("headers %q, want X-Api-Key", got)
+	}
+}
