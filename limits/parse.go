@@ -126,7 +126,7 @@ func (p *parser) gather(order int, name string) {
 	f, line, err := decode(order, name, string(text))
 	if err != nil {
 		p.blind = true
-		p.report(order, line, fmt.Sprintf("%s:%d: %s, want TOML", name, line, err))
+		p.report(order, line, fmt.Sprintf("%s:%d: %s", name, line, err))
 		return
 	}
 	top := &table{p: p, file: f, values: f.values()}
@@ -143,6 +143,10 @@ func (p *parser) gather(order int, name string) {
 				p.gatherOverrides(t)
 			}
 		default:
+			if slices.Contains(defaultKeys, kind) {
+				top.problem(kind, "unknown key %s, want it in [defaults]", kind)
+				continue
+			}
 			top.unknown(kind, "allow", "defaults", "deny", "limit", "override")
 		}
 	}
@@ -165,11 +169,12 @@ func (t *table) named(kind string) []*table {
 	var tables []*table
 	for _, name := range slices.Sorted(maps.Keys(all.values)) {
 		title := kind + "." + quoteKey(name)
-		if !goodName(name) {
-			all.problem(name, "%s: the name is %s, want 1 to 64 of A-Z a-z 0-9 _ -", title, show(name))
-			continue
-		}
-		if one, ok := all.sub(name, fmt.Sprintf("a table [%s]", title), title); ok {
+		one, ok := all.sub(name, fmt.Sprintf("a table [%s]", title), title)
+		switch {
+		case !ok:
+		case !goodName(name):
+			one.problem("", "a name of other bytes or length, want 1 to 64 of A-Z a-z 0-9 _ -")
+		default:
 			tables = append(tables, one)
 		}
 	}

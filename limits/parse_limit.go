@@ -9,6 +9,8 @@ import (
 
 const maxHoldUS = 900000 // the snippet's read timeout is 1 s
 
+var defaultKeys = []string{"on_error", "replicas", "hold_max", "ipv4_prefix", "ipv6_prefix"}
+
 // readDefaults reads [defaults], which may stand in one file.
 func (p *parser) readDefaults() {
 	p.spec.ipv4Prefix, p.spec.ipv6Prefix, p.spec.replicas, p.spec.holdMaxUS = 32, 64, 1, 400000
@@ -17,7 +19,7 @@ func (p *parser) readDefaults() {
 			t.duplicate(p.defaults[0])
 			continue
 		}
-		t.known("on_error", "replicas", "hold_max", "ipv4_prefix", "ipv6_prefix")
+		t.known(defaultKeys...)
 		p.onError = t.onError(OnErrorLocal)
 		if n, ok := t.whole("replicas", 1, maxCount); ok {
 			p.spec.replicas = n
@@ -60,8 +62,14 @@ func (t *table) onError(otherwise OnError) OnError {
 	return otherwise
 }
 
-func (t *table) duplicate(first *table) {
-	t.problem("", "it is there twice, want it once; the first is at %s:%d", first.file.name, first.file.line(first.path...))
+// duplicate reports that two tables have one name, at the later one.
+func (t *table) duplicate(other *table) {
+	line := other.file.line(other.path...)
+	if other.file == t.file && line > t.file.line(t.path...) {
+		other.duplicate(t)
+		return
+	}
+	t.problem("", "it is there twice, want it once; the first is at %s:%d", other.file.name, line)
 }
 
 // A draft is a limit that may still have errors, and what its overrides need of it.

@@ -1,12 +1,15 @@
 package limits
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 )
+
+const wantPrefix = `an address or CIDR such as "10.0.0.0/8"`
 
 const wantCond = `a table such as { path = "/api/**", method = ["GET", "HEAD"] }`
 
@@ -26,16 +29,16 @@ func (t *table) cond(key string) condSpec {
 	if len(sub.values) == 0 {
 		t.problem(key, "%s = {}, want at least one of %s in it", key, strings.Join(known, ", "))
 	}
-	c.path = sub.patterns("path", `a path pattern such as "/api/**"`, checkPathPattern)
-	c.host = sub.patterns("host", `a host pattern such as "*.example.com"`, checkHostPattern)
+	c.path = sub.patterns("path", `a path such as "/api/**"`, checkPathPattern)
+	c.host = sub.patterns("host", `a host such as "*.example.com"`, checkHostPattern)
 	c.method = sub.patterns("method", `a method such as "POST"`, checkMethodPattern)
 	c.zone = sub.patterns("zone", "a zone", checkText)
-	for _, s := range sub.patterns("ip", `an address or CIDR such as "10.0.0.0/8"`, checkPrefix) {
+	for _, s := range sub.patterns("ip", wantPrefix, checkPrefix) {
 		c.ip = append(c.ip, netip.MustParsePrefix(s))
 	}
-	c.header = sub.nameSpecs("header", checkHeaderName)
-	c.query = sub.nameSpecs("query", checkQueryName)
-	c.cookie = sub.nameSpecs("cookie", checkCookieName)
+	c.header = sub.nameSpecs("header", partHeader, checkHeaderName)
+	c.query = sub.nameSpecs("query", partQuery, checkQueryName)
+	c.cookie = sub.nameSpecs("cookie", partCookie, checkCookieName)
 	return c
 }
 
@@ -64,7 +67,7 @@ func (t *table) patterns(key, want string, check func(string) (string, error)) [
 		}
 		canonical, err := check(s)
 		if err != nil {
-			t.wrongValue(key, value, "%s: %s", want, err)
+			t.wrongValue(key, value, "%s", err)
 			continue
 		}
 		list = append(list, canonical)
@@ -73,7 +76,7 @@ func (t *table) patterns(key, want string, check func(string) (string, error)) [
 }
 
 // nameSpecs reads the table of names and patterns at header, query or cookie.
-func (t *table) nameSpecs(key string, checkName func(string) (string, error)) []nameSpec {
+func (t *table) nameSpecs(key string, kind partKind, checkName func(string) (string, error)) []nameSpec {
 	if !t.has(key) {
 		return nil
 	}
@@ -82,6 +85,7 @@ func (t *table) nameSpecs(key string, checkName func(string) (string, error)) []
 		return nil
 	}
 	sub.within = t.within + key + "."
+	sub.secret = func(name string) bool { return partSpec{kind, strings.ToLower(name)}.secret() }
 	if len(sub.values) == 0 {
 		t.problem(key, "%s%s = {}, want at least one NAME = \"PATTERN\" in it", t.within, key)
 	}
@@ -93,7 +97,7 @@ func (t *table) nameSpecs(key string, checkName func(string) (string, error)) []
 			continue
 		}
 		if slices.ContainsFunc(list, func(n nameSpec) bool { return n.name == canonical }) {
-			sub.problem(name, "%s%s stands there twice, want one of its spellings", sub.within, quoteKey(name))
+			sub.problem(name, "%s%s is there twice, want it once (case does not matter)", sub.within, quoteKey(name))
 			continue
 		}
 		list = append(list, nameSpec{canonical, sub.patterns(name, "a pattern", checkText)})
@@ -102,12 +106,14 @@ func (t *table) nameSpecs(key string, checkName func(string) (string, error)) []
 	return list
 }
 
+// These check a pattern or a name and make it canonical. An error is what would be right.
+
 func checkText(s string) (string, error) { return s, checkTextPattern(s) }
 
 // checkMethodPattern refuses lower case: methods are compared as they are, "post" would never meet.
 func checkMethodPattern(s string) (string, error) {
 	if up := strings.ToUpper(s); up != s {
-		return "", fmt.Errorf("methods are in capitals, %q", up)
+		return "", fmt.Errorf("%q: methods are in capitals", up)
 	}
 	return s, checkTextPattern(s)
 }
@@ -115,7 +121,7 @@ func checkMethodPattern(s string) (string, error) {
 func checkPrefix(s string) (string, error) {
 	p, ok := parsePrefix(s)
 	if !ok {
-		return "", fmt.Errorf("it is neither")
+		return "", errors.New(wantPrefix)
 	}
 	return p.String(), nil
 }
@@ -153,21 +159,21 @@ func isToken(s string) bool {
 
 func checkHeaderName(name string) (string, error) {
 	if !isToken(name) {
-		return "", fmt.Errorf(`a header's name such as "X-API-Key"`)
+		return "", errors.New(`a header's name such as "X-API-Key"`)
 	}
 	return strings.ToLower(name), nil
 }
 
 func checkCookieName(name string) (string, error) {
 	if !isToken(name) {
-		return "", fmt.Errorf(`a cookie's name such as "session"`)
+		return "", errors.New(`a cookie's name such as "session"`)
 	}
 	return name, nil
 }
 
 func checkQueryName(name string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf(`a parameter's name such as "user"`)
+		return "", errors.New(`a parameter's name such as "user"`)
 	}
 	return name, nil
 }

@@ -56,7 +56,10 @@ func (p *parser) limitNames(got string) string {
 	if len(names) == 0 || len(names) > 10 {
 		return fmt.Sprintf("a table [limit.%s]", got)
 	}
-	return "one of " + strings.Join(names, ", ")
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "one of the limits " + strings.Join(names, ", ")
 }
 
 // override reads the numbers of an override; what it leaves out is what its limit wrote. Nil: wrong.
@@ -64,6 +67,7 @@ func (t *table) override(d *draft) *Rate {
 	t.known("rate", "burst")
 	if !t.has("rate") && !t.has("burst") {
 		t.problem("", "rate and burst are absent, want one of them")
+		return nil
 	}
 	a := d.limit.Algorithm
 	n := t.numbers(a)
@@ -84,11 +88,7 @@ func (t *table) override(d *draft) *Rate {
 		return rate
 	}
 	if cost := max(d.cost, d.costMax); cost > rate.size(a) {
-		key := "rate"
-		if t.has("burst") {
-			key = "burst"
-		}
-		t.wrong(key, `room for %d, the cost of a request; or rate = "0/s", which refuses all`, cost)
+		t.wrong(t.burstOrRate(), `room for %d, the cost of a request; or rate = "0/s", which refuses all`, cost)
 		return nil
 	}
 	return rate
@@ -115,17 +115,17 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 		t.problem("", "key = [] is one bucket for everybody, want no override of it")
 		return nil, false
 	case len(values) != len(d.key):
-		t.problem("", "the values of %d parts, want %d joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
+		t.problem("", "its number of values is %d, want %d, joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
 		return nil, false
 	}
 	for i, part := range d.key {
 		canonical, want := d.value(part, values[i])
 		if want != "" {
-			there := ""
-			if !part.secret() {
-				there = " is " + show(values[i])
+			shown := show(values[i])
+			if part.secret() {
+				shown = "no digest"
 			}
-			t.problem("", "the value of %s%s, want %s", part, there, want)
+			t.problem("", "the value of %s is %s, want %s", part, shown, want)
 			return nil, false
 		}
 		values[i] = canonical
@@ -172,7 +172,7 @@ func (d *draft) value(part partSpec, s string) (canonical, want string) {
 		p, ok := parsePrefix(s)
 		switch {
 		case !ok:
-			return "", `an address or CIDR such as "10.0.0.0/8"`
+			return "", wantPrefix
 		case p.IsSingleIP():
 			return p.Addr().String(), ""
 		}

@@ -115,6 +115,18 @@ func (t *table) numbers(a Algorithm) numbers {
 
 func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
 
+// String is the rate as the limits file has it.
+func (r *Rate) String() string {
+	if r.Unlimited {
+		return "unlimited"
+	}
+	window := duration(r.WindowUS)
+	if n := strings.TrimLeft(window, "0123456789"); window == "1"+n {
+		window = n
+	}
+	return fmt.Sprintf("%d/%s", r.Count, window)
+}
+
 // newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
 func newRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
@@ -171,7 +183,7 @@ func (t *table) fit(a Algorithm, n numbers) *Rate {
 		t.wrong("rate", "a count of 1 to %d; sliding_counter, token_bucket and fixed_window take larger ones", slidingWindowMaxCount)
 		return nil
 	case a == SlidingCounter && r.Count > maxProduct/r.WindowUS:
-		t.wrong("rate", "a count of 1 to %d in a window of %s", maxProduct/r.WindowUS, duration(r.WindowUS))
+		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", maxProduct/r.WindowUS)
 		return nil
 	case a.isBucket() && r.size(a) > maxProduct/r.W:
 		t.wrongBurst(r, maxProduct/r.W-(r.size(a)-r.Burst), "more cannot be counted exactly", a)
@@ -194,6 +206,14 @@ func maxHold(holdMaxUS, n int64) int64 {
 	return holdMaxUS * n
 }
 
+// burstOrRate is the key to blame for what both make.
+func (t *table) burstOrRate() string {
+	if t.has("burst") {
+		return "burst"
+	}
+	return "rate"
+}
+
 // wrongBurst reports a burst that is larger than hi, or a rate that makes it so.
 func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 	lo := int64(1)
@@ -201,7 +221,7 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 		lo = 0
 	}
 	if t.has("burst") {
-		t.wrong("burst", "%s at %d every %s: %s", span(lo, hi), r.Count, duration(r.WindowUS), reason)
+		t.wrong("burst", "%s at %s: %s", span(lo, hi), r, reason)
 		return
 	}
 	t.wrong("rate", "burst = %s at this rate, it is %d: %s", span(lo, hi), r.Burst, reason)
@@ -220,8 +240,8 @@ func (t *table) share(a Algorithm, r *Rate) *Rate {
 	count := max(1, r.Count/replicas)
 	r.Share = newRate(a, count, r.WindowUS, &burst)
 	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
-		t.wrong("rate", "a count that replicas = %d divides: a share of %d every %s with a burst of %d cannot be counted exactly",
-			replicas, count, duration(r.WindowUS), burst)
+		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
+			replicas, r.Share, burst)
 		return nil
 	}
 	return r

@@ -36,12 +36,20 @@ func decode(order int, name, text string) (*file, int, error) {
 	return nil, line, err
 }
 
-// oneLine keeps an error of the library to a line of a log, and an override's KEY, which may be a
-// secret, out of it.
+// oneLine words an error of the library, without line breaks and without the KEY of an override, which
+// may be a secret.
 func oneLine(message string) string {
-	if strings.HasPrefix(message, "Key 'override.") {
-		message = "this override has already been defined"
+	if end := strings.LastIndex(message, "' "); end > 0 && strings.HasPrefix(message, "Key '") {
+		key, rest := message[len("Key '"):end], message[end+len("' "):]
+		if strings.HasPrefix(key, "override.") {
+			key = "this override"
+		}
+		if rest == "has already been defined." {
+			return key + " is there twice, want it once"
+		}
+		message = key + " " + rest
 	}
+	message = "not TOML: " + message
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
 			return '?'
@@ -119,6 +127,7 @@ type table struct {
 	within string   // "match." for the match of a limit: what its keys begin with in errors
 	path   []string // where it stands in the file
 	values map[string]any
+	secret func(key string) bool // whether the value at a key may be read by nobody; nil: none is
 }
 
 // problem reports what is wrong at a key's line, "" being the table's own.
@@ -141,7 +150,11 @@ func (t *table) wrong(key, want string, args ...any) { t.wrongValue(key, t.value
 
 // wrongValue is wrong for one value of a list.
 func (t *table) wrongValue(key string, value any, want string, args ...any) {
-	t.problem(key, "%s%s = %s, want %s", t.within, quoteKey(key), show(value), fmt.Sprintf(want, args...))
+	shown := show(value)
+	if t.secret != nil && t.secret(key) {
+		shown = "(a secret)"
+	}
+	t.problem(key, "%s%s = %s, want %s", t.within, quoteKey(key), shown, fmt.Sprintf(want, args...))
 }
 
 // unknown reports a key that has no meaning, with the nearest one that has.
@@ -194,9 +207,12 @@ func (t *table) text(key, want string, args ...any) (string, bool) {
 // whole is a whole number that was written, from lo to hi; all else is reported.
 func (t *table) whole(key string, lo, hi int64) (int64, bool) {
 	n, ok := t.values[key].(int64)
-	ok = ok && lo <= n && n <= hi
-	if !ok && t.has(key) {
+	switch {
+	case !ok && t.has(key):
+		t.wrong(key, "a whole number, %s", span(lo, hi))
+	case ok && (n < lo || n > hi):
 		t.wrong(key, "%s", span(lo, hi))
+		return 0, false
 	}
 	return n, ok
 }
