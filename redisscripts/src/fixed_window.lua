@@ -36,12 +36,12 @@ end
 local state = redis.pcall("GET", KEYS[1])
 if type(state) == "table" then return state end -- another type's key
 local number, left_us, count = fixed_used(state, now_us, window_us, offset_us)
-local allowed, remaining, wait_us, reset_us = fixed_answer(count, left_us, limit, cost)
+local reply = {fixed_answer(count, left_us, limit, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   count = count + cost
-  allowed, remaining, wait_us, reset_us = fixed_answer(count, left_us, limit, 0)
+  reply = {fixed_answer(count, left_us, limit, 0)}
   redis.call("SET", KEYS[1], string.format("%d:%d:%d:%d", number, window_us, offset_us, count),
-    "PX", string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+    "PX", string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

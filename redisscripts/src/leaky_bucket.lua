@@ -42,14 +42,14 @@ end
 local state = redis.pcall("GET", KEYS[1])
 if type(state) == "table" then return state end -- another type's key
 local used, ahead_us = bucket_used(state, now_us, n, w, capacity)
-local allowed, remaining, wait_us, reset_us = bucket_answer(used, ahead_us, n, w, capacity, cost)
+local reply = {bucket_answer(used, ahead_us, n, w, capacity, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   used = used + cost * w
-  wait_us = reset_us -- held until what was in the queue has drained
-  local _
-  allowed, remaining, _, reset_us = bucket_answer(used, ahead_us, n, w, capacity, 0)
+  local hold_us = reply[4] -- until what was in the queue has drained
+  reply = {bucket_answer(used, ahead_us, n, w, capacity, 0)}
+  reply[3] = hold_us
   redis.call("SET", KEYS[1], string.format("%d:%d:%d", used, w, now_us + ahead_us),
-    "PX", string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+    "PX", string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

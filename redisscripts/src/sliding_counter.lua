@@ -36,15 +36,13 @@ end
 local state = redis.pcall("GET", KEYS[1])
 if type(state) == "table" then return state end -- another type's key
 local number, left_us, previous, current = counter_used(state, now_us, window_us, offset_us)
-local allowed, remaining, wait_us, reset_us =
-  counter_answer(previous, current, left_us, limit, window_us, cost)
+local reply = {counter_answer(previous, current, left_us, limit, window_us, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   current = current + cost
-  allowed, remaining, wait_us, reset_us =
-    counter_answer(previous, current, left_us, limit, window_us, 0)
+  reply = {counter_answer(previous, current, left_us, limit, window_us, 0)}
   redis.call("SET", KEYS[1],
     string.format("%d:%d:%d:%d:%d", number, window_us, offset_us, previous, current),
-    "PX", string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+    "PX", string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

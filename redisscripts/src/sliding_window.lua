@@ -45,23 +45,21 @@ if count + cost > limit and cost <= limit then
   leaves_us = tonumber(redis.call("ZRANGEBYSCORE", key, "(" .. gone, last,
     "WITHSCORES", "LIMIT", count + cost - limit - 1, 1)[2])
 end
-local allowed, remaining, wait_us, reset_us =
-  log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)
+local reply = {log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   local first = 0
   if newest_us >= now_us then
     first = redis.call("ZCOUNT", key, string.format("%d", now_us), string.format("%d", now_us))
   end
   count, newest_us = count + cost, math.max(newest_us, now_us)
-  allowed, remaining, wait_us, reset_us =
-    log_answer(count, newest_us, 0, now_us, limit, window_us, 0)
+  reply = {log_answer(count, newest_us, 0, now_us, limit, window_us, 0)}
   -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
   redis.call("ZADD", key, unpack(log_members(now_us, first, cost)))
   if redis.call("ZCARD", key) > count then
     redis.call("ZREMRANGEBYSCORE", key, "-inf", gone)
     redis.call("ZREMRANGEBYSCORE", key, "(" .. last, "+inf")
   end
-  redis.call("PEXPIRE", key, string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+  redis.call("PEXPIRE", key, string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

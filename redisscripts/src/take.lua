@@ -36,7 +36,7 @@ local MAX = 9007199254740991
 local function check_error(at)
   local problem = argument_error(ARGV, at, "algorithm", 1, 5, "a shadow")
   if problem then return problem end
-  local algorithm = math.abs(ARGV[at])
+  local algorithm = math.abs(tonumber(ARGV[at]))
   if algorithm <= LEAKY_BUCKET then
     return argument_error(ARGV, at + 1, "n", 1, MAX)
       or argument_error(ARGV, at + 2, "w", 1, MAX)
@@ -65,7 +65,7 @@ local function call_error()
   while at <= #ARGV do
     problem = argument_error(ARGV, at, "checks", 1, math.max(1, #KEYS - keys), "a peek")
     if problem then return problem end
-    local checks = math.abs(ARGV[at])
+    local checks = math.abs(tonumber(ARGV[at]))
     at, request = at + 1, request + 1
     for _ = 1, checks do
       keys = keys + 1
@@ -91,129 +91,141 @@ if now_us == 0 then
   now_us, spare_ms = time[1] * 1000000 + time[2], 0
 end
 
--- The arguments of the check at ARGV[at], and its algorithm without the sign.
-local function check(at)
-  return math.abs(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]),
-    tonumber(ARGV[at + 4])
+-- The check whose arguments begin at ARGV[at].
+local function new_check(key, at)
+  local algorithm = tonumber(ARGV[at])
+  return {
+    key = key, algorithm = math.abs(algorithm), shadow = algorithm < 0,
+    a = tonumber(ARGV[at + 1]), b = tonumber(ARGV[at + 2]), c = tonumber(ARGV[at + 3]),
+    cost = tonumber(ARGV[at + 4]),
+  }
 end
 
--- What the log of a sliding window says, as found.
-local function look_log(key, limit, window_us, cost)
+-- Reads the log of a sliding window, and returns Redis's error if it has one.
+local function look_log(check)
+  local key, limit, window_us, cost = check.key, check.a, check.b, check.cost
   -- Counted are the times t with now-window < t <= now+window.
   local gone, last = string.format("%d", now_us - window_us), string.format("%d", now_us + window_us)
   local count = redis.pcall("ZCOUNT", key, "(" .. gone, last)
   if type(count) == "table" then return count end
-  local found = {count = count, newest_us = 0, leaves_us = 0, gone = gone, last = last}
+  check.count, check.newest_us, check.leaves_us, check.gone, check.last = count, 0, 0, gone, last
   if count > 0 then
-    found.newest_us = tonumber(
+    check.newest_us = tonumber(
       redis.call("ZREVRANGEBYSCORE", key, last, "(" .. gone, "WITHSCORES", "LIMIT", 0, 1)[2])
   end
   if count + cost > limit and cost <= limit then
-    found.leaves_us = tonumber(redis.call("ZRANGEBYSCORE", key, "(" .. gone, last,
+    check.leaves_us = tonumber(redis.call("ZRANGEBYSCORE", key, "(" .. gone, last,
       "WITHSCORES", "LIMIT", count + cost - limit - 1, 1)[2])
   end
-  return found
 end
 
--- Reads a key: what is used of it now. With a field err when Redis refuses.
-local function look(key, at)
-  local algorithm, a, b, c, cost = check(at)
-  if algorithm == SLIDING_WINDOW then return look_log(key, a, b, cost) end
-  local state = redis.pcall("GET", key)
+-- Reads the key of a check: what is used of it now. Returns Redis's error if it has one.
+local function look(check)
+  local algorithm, b, c = check.algorithm, check.b, check.c
+  if algorithm == SLIDING_WINDOW then return look_log(check) end
+  local state = redis.pcall("GET", check.key)
   if type(state) == "table" then return state end
-  local found = {}
   if algorithm <= LEAKY_BUCKET then
-    found.used, found.ahead_us = bucket_used(state, now_us, a, b, c)
+    check.used, check.ahead_us = bucket_used(state, now_us, check.a, b, c)
   elseif algorithm == FIXED_WINDOW then
-    found.number, found.left_us, found.count = fixed_used(state, now_us, b, c)
+    check.number, check.left_us, check.count = fixed_used(state, now_us, b, c)
   else
-    found.number, found.left_us, found.previous, found.current = counter_used(state, now_us, b, c)
+    check.number, check.left_us, check.previous, check.count = counter_used(state, now_us, b, c)
   end
-  return found
 end
 
--- allowed, remaining, wait_us, reset_us for this cost, not charged.
-local function answer(found, at, cost)
-  local algorithm, a, b, c = check(at)
+-- allowed, remaining, wait_us, reset_us of a check for this cost, which is not charged.
+local function answer(check, cost)
+  local algorithm, a, b = check.algorithm, check.a, check.b
   if algorithm <= LEAKY_BUCKET then
-    return bucket_answer(found.used, found.ahead_us, a, b, c, cost)
+    return bucket_answer(check.used, check.ahead_us, a, b, check.c, cost)
   elseif algorithm == FIXED_WINDOW then
-    return fixed_answer(found.count, found.left_us, a, cost)
+    return fixed_answer(check.count, check.left_us, a, cost)
   elseif algorithm == SLIDING_WINDOW then
-    return log_answer(found.count, found.newest_us, found.leaves_us, now_us, a, b, cost)
+    return log_answer(check.count, check.newest_us, check.leaves_us, now_us, a, b, cost)
   end
-  return counter_answer(found.previous, found.current, found.left_us, a, b, cost)
+  return counter_answer(check.previous, check.count, check.left_us, a, b, cost)
 end
 
 local function ttl_ms(reset_us)
   return string.format("%d", math.ceil(reset_us / 1000) + spare_ms)
 end
 
-local function charge_log(found, key, at, cost)
-  local first = 0
-  if found.newest_us >= now_us then
+local function charge_log(check)
+  local key, cost, first = check.key, check.cost, 0
+  if check.newest_us >= now_us then
     first = redis.call("ZCOUNT", key, string.format("%d", now_us), string.format("%d", now_us))
   end
-  found.count, found.newest_us = found.count + cost, math.max(found.newest_us, now_us)
-  local _, remaining, _, reset_us = answer(found, at, 0)
+  check.count, check.newest_us = check.count + cost, math.max(check.newest_us, now_us)
+  local _, remaining, _, reset_us = answer(check, 0)
   -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
   redis.call("ZADD", key, unpack(log_members(now_us, first, cost)))
-  if redis.call("ZCARD", key) > found.count then
-    redis.call("ZREMRANGEBYSCORE", key, "-inf", found.gone)
-    redis.call("ZREMRANGEBYSCORE", key, "(" .. found.last, "+inf")
+  if redis.call("ZCARD", key) > check.count then
+    redis.call("ZREMRANGEBYSCORE", key, "-inf", check.gone)
+    redis.call("ZREMRANGEBYSCORE", key, "(" .. check.last, "+inf")
   end
   redis.call("PEXPIRE", key, ttl_ms(reset_us))
   return remaining, reset_us
 end
 
--- Writes the charge, and returns the remaining and reset_us that it leaves.
-local function charge(found, key, at)
-  local algorithm, _, b, c, cost = check(at)
-  if algorithm == SLIDING_WINDOW then return charge_log(found, key, at, cost) end
+-- Writes the charge of a check; returns the remaining and reset_us that it leaves.
+local function charge(check)
+  local algorithm, b, c, cost = check.algorithm, check.b, check.c, check.cost
+  if algorithm == SLIDING_WINDOW then return charge_log(check) end
   local state
   if algorithm <= LEAKY_BUCKET then
-    found.used = found.used + cost * b
-    state = string.format("%d:%d:%d", found.used, b, now_us + found.ahead_us)
-  elseif algorithm == FIXED_WINDOW then
-    found.count = found.count + cost
-    state = string.format("%d:%d:%d:%d", found.number, b, c, found.count)
+    check.used = check.used + cost * b
+    state = string.format("%d:%d:%d", check.used, b, now_us + check.ahead_us)
   else
-    found.current = found.current + cost
-    state = string.format("%d:%d:%d:%d:%d", found.number, b, c, found.previous, found.current)
+    check.count = check.count + cost
+    if algorithm == FIXED_WINDOW then
+      state = string.format("%d:%d:%d:%d", check.number, b, c, check.count)
+    else
+      state = string.format("%d:%d:%d:%d:%d", check.number, b, c, check.previous, check.count)
+    end
   end
-  local _, remaining, _, reset_us = answer(found, at, 0)
-  redis.call("SET", key, state, "PX", ttl_ms(reset_us))
+  local _, remaining, _, reset_us = answer(check, 0)
+  redis.call("SET", check.key, state, "PX", ttl_ms(reset_us))
   return remaining, reset_us
 end
 
-local reply, replied, keys, at = {}, 0, 0, 2
+local reply = {}
+
+-- Decides the request of these checks: its status to reply[base], the answers behind it.
+-- Returns Redis's error where it is not about the type of a key.
+local function decide(checks, peek, base)
+  reply[base] = 1
+  for i, check in ipairs(checks) do
+    local refused = look(check)
+    if refused then
+      if not string.find(refused.err, "WRONGTYPE", 1, true) then return refused end
+      reply[base] = -1
+      for at = base + 1, base + 4 * #checks do reply[at] = 0 end
+      return nil
+    end
+    local at = base + 4 * i - 3
+    reply[at], reply[at + 1], reply[at + 2], reply[at + 3] = answer(check, check.cost)
+    if reply[at] == 0 and not check.shadow then reply[base] = 0 end
+  end
+  if peek or reply[base] == 0 then return nil end
+  for i, check in ipairs(checks) do
+    local at = base + 4 * i - 3
+    if reply[at] == 1 then
+      -- A leaky bucket holds the request until what was in its queue has drained.
+      if check.algorithm == LEAKY_BUCKET then reply[at + 2] = reply[at + 3] end
+      reply[at + 1], reply[at + 3] = charge(check)
+    end
+  end
+end
+
+local at, keys, base = 2, 0, 1
 while at <= #ARGV do
-  local checks, founds = tonumber(ARGV[at]), {}
-  local peek = checks < 0
-  checks, at = math.abs(checks), at + 1
-  local status, base = 1, replied + 1
-  for i = 1, checks do
-    local to, from = base + 4 * i - 3, at + 5 * i - 5
-    local found = look(KEYS[keys + i], from)
-    if found.err then
-      if not string.find(found.err, "WRONGTYPE", 1, true) then return found end
-      status = -1
-      break
-    end
-    reply[to], reply[to + 1], reply[to + 2], reply[to + 3] = answer(found, from, tonumber(ARGV[from + 4]))
-    if reply[to] == 0 and tonumber(ARGV[from]) > 0 then status = 0 end
-    founds[i] = found
+  local count, checks = tonumber(ARGV[at]), {}
+  for i = 1, math.abs(count) do
+    checks[i] = new_check(KEYS[keys + i], at + 5 * i - 4)
   end
-  reply[base] = status
-  for i = 1, checks do
-    local to, from = base + 4 * i - 3, at + 5 * i - 5
-    if status == -1 then
-      reply[to], reply[to + 1], reply[to + 2], reply[to + 3] = 0, 0, 0, 0
-    elseif status == 1 and not peek and reply[to] == 1 then
-      if math.abs(ARGV[from]) == LEAKY_BUCKET then reply[to + 2] = reply[to + 3] end -- the hold
-      reply[to + 1], reply[to + 3] = charge(founds[i], KEYS[keys + i], from)
-    end
-  end
-  replied, keys, at = base + 4 * checks, keys + checks, at + 5 * checks
+  local refused = decide(checks, count < 0, base)
+  if refused then return refused end
+  at, keys, base = at + 1 + 5 * #checks, keys + #checks, base + 1 + 4 * #checks
 end
 return reply

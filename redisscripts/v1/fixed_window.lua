@@ -35,12 +35,13 @@ end
 -- state is number:window_us:offset_us:count as text, or false; what does not parse, or was
 -- counted in other windows, reads as never used.
 local function fixed_used(state, now_us, window_us, offset_us)
-  local number = math.floor((now_us - offset_us) / window_us)
-  local left_us = (number + 1) * window_us - (now_us - offset_us)
+  local since_us = now_us - offset_us
+  local number = math.floor(since_us / window_us)
+  local left_us = window_us - (since_us - number * window_us)
   local stored, window, offset, count = string.match(state or "", "^(%-?%d+):(%d+):(%d+):(%d+)$")
   if not stored then return number, left_us, 0 end
   stored, count = tonumber(stored), tonumber(count)
-  if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us or count > 2^53 then
+  if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us or count >= 2^53 then
     return number, left_us, 0
   end
   if stored == number then return number, left_us, count end
@@ -80,12 +81,12 @@ end
 local state = redis.pcall("GET", KEYS[1])
 if type(state) == "table" then return state end -- another type's key
 local number, left_us, count = fixed_used(state, now_us, window_us, offset_us)
-local allowed, remaining, wait_us, reset_us = fixed_answer(count, left_us, limit, cost)
+local reply = {fixed_answer(count, left_us, limit, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   count = count + cost
-  allowed, remaining, wait_us, reset_us = fixed_answer(count, left_us, limit, 0)
+  reply = {fixed_answer(count, left_us, limit, 0)}
   redis.call("SET", KEYS[1], string.format("%d:%d:%d:%d", number, window_us, offset_us, count),
-    "PX", string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+    "PX", string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

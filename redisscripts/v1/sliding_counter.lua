@@ -36,14 +36,15 @@ end
 -- state is number:window_us:offset_us:previous:current as text, or false; what does not
 -- parse, or was counted in other windows, reads as never used.
 local function counter_used(state, now_us, window_us, offset_us)
-  local number = math.floor((now_us - offset_us) / window_us)
-  local left_us = (number + 1) * window_us - (now_us - offset_us)
+  local since_us = now_us - offset_us
+  local number = math.floor(since_us / window_us)
+  local left_us = window_us - (since_us - number * window_us)
   local stored, window, offset, previous, current =
     string.match(state or "", "^(%-?%d+):(%d+):(%d+):(%d+):(%d+)$")
   if not stored then return number, left_us, 0, 0 end
   stored, previous, current = tonumber(stored), tonumber(previous), tonumber(current)
   if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us
-    or previous > 2^53 or current > 2^53 then
+    or previous >= 2^53 or current >= 2^53 then
     return number, left_us, 0, 0
   end
   if stored == number then return number, left_us, previous, current end
@@ -100,15 +101,13 @@ end
 local state = redis.pcall("GET", KEYS[1])
 if type(state) == "table" then return state end -- another type's key
 local number, left_us, previous, current = counter_used(state, now_us, window_us, offset_us)
-local allowed, remaining, wait_us, reset_us =
-  counter_answer(previous, current, left_us, limit, window_us, cost)
+local reply = {counter_answer(previous, current, left_us, limit, window_us, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   current = current + cost
-  allowed, remaining, wait_us, reset_us =
-    counter_answer(previous, current, left_us, limit, window_us, 0)
+  reply = {counter_answer(previous, current, left_us, limit, window_us, 0)}
   redis.call("SET", KEYS[1],
     string.format("%d:%d:%d:%d:%d", number, window_us, offset_us, previous, current),
-    "PX", string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+    "PX", string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

@@ -38,10 +38,10 @@ end
 local function log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)
   local remaining, reset_us = limit - count, 0
   if remaining < 0 then remaining = 0 end -- the limit was lowered below what is used
-  if count > 0 then reset_us = newest_us + window_us - now_us end
+  if count > 0 then reset_us = newest_us - now_us + window_us end
   if cost <= remaining then return 1, remaining, 0, reset_us end
   if cost > limit then return 0, remaining, -1, reset_us end
-  return 0, remaining, leaves_us + window_us - now_us, reset_us
+  return 0, remaining, leaves_us - now_us + window_us, reset_us
 end
 -- The score and member of each unit of cost, as ZADD takes them: time_us, time_us:sequence.
 -- first: how many of this microsecond there are; they leave together, so it is a free number.
@@ -85,23 +85,21 @@ if count + cost > limit and cost <= limit then
   leaves_us = tonumber(redis.call("ZRANGEBYSCORE", key, "(" .. gone, last,
     "WITHSCORES", "LIMIT", count + cost - limit - 1, 1)[2])
 end
-local allowed, remaining, wait_us, reset_us =
-  log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)
+local reply = {log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)}
 
-if allowed == 1 and tonumber(ARGV[6] or 0) == 0 then
+if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
   local first = 0
   if newest_us >= now_us then
     first = redis.call("ZCOUNT", key, string.format("%d", now_us), string.format("%d", now_us))
   end
   count, newest_us = count + cost, math.max(newest_us, now_us)
-  allowed, remaining, wait_us, reset_us =
-    log_answer(count, newest_us, 0, now_us, limit, window_us, 0)
+  reply = {log_answer(count, newest_us, 0, now_us, limit, window_us, 0)}
   -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
   redis.call("ZADD", key, unpack(log_members(now_us, first, cost)))
   if redis.call("ZCARD", key) > count then
     redis.call("ZREMRANGEBYSCORE", key, "-inf", gone)
     redis.call("ZREMRANGEBYSCORE", key, "(" .. last, "+inf")
   end
-  redis.call("PEXPIRE", key, string.format("%d", math.ceil(reset_us / 1000) + spare_ms))
+  redis.call("PEXPIRE", key, string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return {allowed, remaining, wait_us, reset_us}
+return reply

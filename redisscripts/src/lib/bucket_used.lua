@@ -2,10 +2,12 @@
 -- because the stored time lies ahead of now_us. A bucket gains n of these a microsecond.
 -- state is used:w:time_us as text, or false; what does not parse reads as never used.
 local function bucket_used(state, now_us, n, w, capacity)
-  local used, stored_w, time_us = string.match(state or "", "^(%d+):(%d+):(%d+)$")
-  if not used then return 0, 0 end
-  used, stored_w, time_us = tonumber(used), tonumber(stored_w), tonumber(time_us)
-  if used == 0 or used > 2^53 or stored_w == 0 or stored_w > 2^53 then return 0, 0 end
+  local used_text, w_text, time_text = string.match(state or "", "^(%d+):(%d+):(%d+)$")
+  if not used_text then return 0, 0 end
+  local used, stored_w, time_us = tonumber(used_text), tonumber(w_text), tonumber(time_text)
+  if used == 0 or used > 2^53 or stored_w == 0 or stored_w >= 2^53 then return 0, 0 end
+  -- A bucket may hold 2^53; 2^53+1 would be read as the same double.
+  if used == 2^53 and used_text ~= "9007199254740992" then return 0, 0 end
   local elapsed_us = now_us - time_us
   -- Further ahead than a full refill: the clock was set back, and nobody is locked out for it.
   if -elapsed_us > math.floor(capacity / n) then return 0, 0 end

@@ -3,14 +3,15 @@
 -- state is number:window_us:offset_us:previous:current as text, or false; what does not
 -- parse, or was counted in other windows, reads as never used.
 local function counter_used(state, now_us, window_us, offset_us)
-  local number = math.floor((now_us - offset_us) / window_us)
-  local left_us = (number + 1) * window_us - (now_us - offset_us)
+  local since_us = now_us - offset_us
+  local number = math.floor(since_us / window_us)
+  local left_us = window_us - (since_us - number * window_us)
   local stored, window, offset, previous, current =
     string.match(state or "", "^(%-?%d+):(%d+):(%d+):(%d+):(%d+)$")
   if not stored then return number, left_us, 0, 0 end
   stored, previous, current = tonumber(stored), tonumber(previous), tonumber(current)
   if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us
-    or previous > 2^53 or current > 2^53 then
+    or previous >= 2^53 or current >= 2^53 then
     return number, left_us, 0, 0
   end
   if stored == number then return number, left_us, previous, current end

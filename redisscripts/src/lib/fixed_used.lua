@@ -2,12 +2,13 @@
 -- state is number:window_us:offset_us:count as text, or false; what does not parse, or was
 -- counted in other windows, reads as never used.
 local function fixed_used(state, now_us, window_us, offset_us)
-  local number = math.floor((now_us - offset_us) / window_us)
-  local left_us = (number + 1) * window_us - (now_us - offset_us)
+  local since_us = now_us - offset_us
+  local number = math.floor(since_us / window_us)
+  local left_us = window_us - (since_us - number * window_us)
   local stored, window, offset, count = string.match(state or "", "^(%-?%d+):(%d+):(%d+):(%d+)$")
   if not stored then return number, left_us, 0 end
   stored, count = tonumber(stored), tonumber(count)
-  if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us or count > 2^53 then
+  if tonumber(window) ~= window_us or tonumber(offset) ~= offset_us or count >= 2^53 then
     return number, left_us, 0
   end
   if stored == number then return number, left_us, count end

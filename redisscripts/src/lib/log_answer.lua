@@ -5,8 +5,8 @@
 local function log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)
   local remaining, reset_us = limit - count, 0
   if remaining < 0 then remaining = 0 end -- the limit was lowered below what is used
-  if count > 0 then reset_us = newest_us + window_us - now_us end
+  if count > 0 then reset_us = newest_us - now_us + window_us end
   if cost <= remaining then return 1, remaining, 0, reset_us end
   if cost > limit then return 0, remaining, -1, reset_us end
-  return 0, remaining, leaves_us + window_us - now_us, reset_us
+  return 0, remaining, leaves_us - now_us + window_us, reset_us
 end

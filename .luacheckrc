@@ -1,0 +1,9 @@
+std = "lua51"
+max_line_length = 110
+
+-- The sources of the scripts are looked at as composed, in v1.
+exclude_files = {"redisscripts/src/*.lua"}
+files["redisscripts/v1"] = {read_globals = {"redis", "KEYS", "ARGV"}}
+
+-- A fragment is pure, and is used where it is pasted.
+files["redisscripts/src/lib"] = {std = "none", read_globals = {"math", "string", "tonumber"}, ignore = {"211"}}
