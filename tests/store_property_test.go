@@ -13,10 +13,19 @@ import (
 
 var algorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}
 
-// bothStores runs a test on an empty store of each kind.
-func bothStores(t *testing.T, test func(t *testing.T, s store.Store)) {
-	t.Run("memory", func(t *testing.T) { test(t, store.NewMemory(100000)) })
-	t.Run("redis", func(t *testing.T) { test(t, openRedis(t, startRedis(t))) })
+// A testStore is an empty store of either kind.
+type testStore struct {
+	store.Store
+	server *redisServer // nil: Memory
+}
+
+// bothStores runs a test on either kind.
+func bothStores(t *testing.T, test func(t *testing.T, s testStore)) {
+	t.Run("memory", func(t *testing.T) { test(t, testStore{store.NewMemory(100000), nil}) })
+	t.Run("redis", func(t *testing.T) {
+		r := startRedis(t)
+		test(t, testStore{openRedis(t, r), r})
+	})
 }
 
 // An arrival is one request at a time of its own.
@@ -50,7 +59,7 @@ func admittedOf(t *testing.T, s store.Store, l *limits.Limit, seed uint64, steps
 }
 
 func TestNoIntervalOfAWindowHoldsMoreThanTheSlidingLimit(t *testing.T) {
-	bothStores(t, func(t *testing.T, s store.Store) {
+	bothStores(t, func(t *testing.T, s testStore) {
 		for seed := range uint64(8) {
 			l := newLimit(t, "sw", "sliding_window", 3+int64(seed)*4, 1e6, 0)
 			in := admittedOf(t, s, l, seed, 400)
@@ -69,7 +78,7 @@ func TestNoIntervalOfAWindowHoldsMoreThanTheSlidingLimit(t *testing.T) {
 
 // In whole numbers: admitted cost * window <= burst * window + limit * time.
 func TestABucketNeverAdmitsMoreThanBurstAndRate(t *testing.T) {
-	bothStores(t, func(t *testing.T, s store.Store) {
+	bothStores(t, func(t *testing.T, s testStore) {
 		for seed := range uint64(8) {
 			for _, algorithm := range []string{"token_bucket", "leaky_bucket"} {
 				l := newLimit(t, algorithm, algorithm, 7, 1e6, 4+int64(seed)*3)
@@ -92,7 +101,7 @@ func TestABucketNeverAdmitsMoreThanBurstAndRate(t *testing.T) {
 
 // An aligned window counts exactly; the sliding counter too, within each window.
 func TestAnAlignedWindowNeverHoldsMoreThanTheLimit(t *testing.T) {
-	bothStores(t, func(t *testing.T, s store.Store) {
+	bothStores(t, func(t *testing.T, s testStore) {
 		for seed := range uint64(8) {
 			for _, algorithm := range []string{"fixed_window", "sliding_counter"} {
 				l := newLimit(t, algorithm, algorithm, 5+int64(seed), 1e6, 0)
