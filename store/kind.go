@@ -106,7 +106,7 @@ func kindOfReply(text string) string {
 	for _, words := range []struct{ text, kind string }{
 		{"ACL failure in script", "noperm"},
 		{"The user executing the script can't", "noperm"},
-
+		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
 		{"non local key", "crossslot"},
 		{"do not hash to the same slot", "crossslot"},
 	} {
