@@ -1,3 +1,5 @@
+//go:build ignore
+
 // The wall clock of a process, moved by as many microseconds as the file CLOCK_OFFSET_US says.
 // Loaded by LD_PRELOAD into redis-server, which takes TIME and expiry from gettimeofday.
 #define _GNU_SOURCE
