@@ -19,7 +19,7 @@ import (
 // rules is the limits in force, with what each request would otherwise have to look up.
 type rules struct {
 	set      *limits.Set
-	headers  []string // the names that limits read, as net/textproto spells them
+	headers  []string        // the names that limits read, as net/textproto spells them
 	counters []limitCounters // by Limit.Index
 }
 
