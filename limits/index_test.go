@@ -57,7 +57,7 @@ func TestTheIndexFindsAllThatMeets(t *testing.T) {
 		return "{ " + strings.Join(c, ", ") + " }"
 	}
 	found := 0
-	for range 60 {
+	for range 25 {
 		var text strings.Builder
 		for i := range 1 + random.IntN(150) {
 			kind := one("limit", "limit", "limit", "limit", "limit", "limit", "allow", "deny")
@@ -94,8 +94,8 @@ func TestTheIndexFindsAllThatMeets(t *testing.T) {
 			found += len(m.Checks)
 		}
 	}
-	if found < 10000 {
-		t.Errorf("%d limits met 6000 requests, want so many that it tells something", found)
+	if found < 4000 {
+		t.Errorf("%d limits met 2500 requests, want so many that it tells something", found)
 	}
 }
 
