@@ -84,6 +84,9 @@ func lingerAtEnd(ctx *fasthttp.RequestCtx) {
 	}
 }
 
+// rejections are all words that rejection may say.
+var rejections = []string{"too_large", "too_slow", "cut_short", "malformed"}
+
 // rejection says in one word why fasthttp could not read a request.
 func rejection(err error) string {
 	var small *fasthttp.ErrSmallBuffer
