@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -221,7 +222,7 @@ type checker struct {
 func (a *authzServer) checker() *checker { return newChecker(a.addr) }
 
 func newChecker(addr string) *checker {
-	transport := &http.Transport{MaxIdleConnsPerHost: 100, Dial: func(string, string) (net.Conn, error) { return dial(addr) }}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(addr) }}
 	return &checker{client: http.Client{Transport: transport, Timeout: 30 * time.Second}, addr: addr}
 }
 
