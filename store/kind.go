@@ -15,6 +15,12 @@ import (
 // errWrongType is the answer for a request with a key that somebody else has written.
 var errWrongType = errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")
 
+// A replyError is an error that Redis sent.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
 // A malformedError is a reply that the script does not write.
 type malformedError string
 
@@ -25,6 +31,7 @@ func malformed(format string, a ...any) error { return malformedError(fmt.Sprint
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
+//	queue     too many requests wait for Redis
 //	pool      no free connection in time
 //	network   no connection, or a lost one; unknown likewise
 //	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
@@ -44,6 +51,8 @@ func Kind(err error) string {
 		return ""
 	case errors.Is(err, errWrongType):
 		return "wrongtype"
+	case errors.Is(err, errQueueFull):
+		return "queue"
 	case errors.As(err, &bad), errors.Is(err, redis.Nil):
 		return "malformed"
 	case errors.As(err, &said):
@@ -62,14 +71,14 @@ func Kind(err error) string {
 }
 
 // Kinds are all words that Kind may say.
-var Kinds = []string{"timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
+var Kinds = []string{"timeout", "queue", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
 	"noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other"}
 
 // ClientCanCause says whether clients could bring an error about by what they send: a limit that
 // would answer it by allowing must not, or they could switch it off.
 func ClientCanCause(err error) bool {
 	switch Kind(err) {
-	case "pool", "oom":
+	case "queue", "pool", "oom":
 		return true
 	}
 	return false

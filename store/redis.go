@@ -17,7 +17,10 @@ type Redis struct {
 	client  *redis.Client
 	timeout time.Duration
 	take    redisscripts.Script
-	calls   sync.Pool // of *call
+
+	lanes    lanes
+	pendings sync.Pool // of *pending
+	calls    sync.Pool // of *call
 }
 
 // OpenRedis makes the client and connects to nothing yet: a Redis that is down is found out by
@@ -27,12 +30,15 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Redis{
-		client:  redis.NewClient(options),
-		timeout: o.timeout(),
-		take:    redisscripts.Take(),
-		calls:   sync.Pool{New: func() any { return new(call) }},
-	}, nil
+	r := &Redis{
+		client:   redis.NewClient(options),
+		timeout:  o.timeout(),
+		take:     redisscripts.Take(),
+		pendings: sync.Pool{New: newPending},
+		calls:    sync.Pool{New: func() any { return new(call) }},
+	}
+	r.lanes.init()
+	return r, nil
 }
 
 // Load loads every script into Redis. Take does without, but has to send the text then, once.
@@ -59,33 +65,80 @@ func (r *Redis) Ping(ctx context.Context) error {
 // Close closes the connections.
 func (r *Redis) Close() error { return r.client.Close() }
 
-// Take is Store.Take in one EVALSHA. Kind names its errors.
+// Take is Store.Take in one EVALSHA, which it may share with others. Kind names its errors.
+//
+// It takes the timeout at most, or until the deadline of ctx; ctx is not heeded otherwise.
 func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
 	if len(checks) == 0 {
 		return dst, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	c := r.calls.Get().(*call)
-	defer r.calls.Put(c)
-	c.begin(nowUS)
-	c.add(checks, peek)
-	reply, err := r.run(ctx, c)
-	if err != nil {
+	deadline := time.Now().Add(r.timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	p := r.pendings.Get().(*pending)
+	p.begin(checks, peek, deadline)
+	if nowUS != 0 {
+		r.run(p, nowUS)
+	} else if err := r.join(p); err != nil {
 		return dst, err
 	}
-	return readReply(reply, checks, dst)
+	dst, err := p.results(checks, dst)
+	r.pendings.Put(p)
+	return dst, err
 }
 
-// run sends a call. It is sent once: after a timeout or a lost connection nobody knows whether it
-// was charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and
-// is followed by the text of the script, which Redis knows from then on.
-func (r *Redis) run(ctx context.Context, c *call) (any, error) {
-	cmd := redis.NewCmd(ctx, c.args("evalsha", r.take.SHA)...)
-	err := r.client.Process(ctx, cmd)
-	if err != nil && Kind(err) == "noscript" {
-		cmd = redis.NewCmd(ctx, c.args("eval", r.take.Text)...)
-		err = r.client.Process(ctx, cmd)
+// run sends a request alone: it has a time of its own.
+func (r *Redis) run(p *pending, nowUS int64) {
+	c := r.calls.Get().(*call)
+	c.begin(nowUS)
+	c.add(p)
+	r.send(c)
+	r.calls.Put(c)
+}
+
+// join sends a request, alone if a lane is free, else with others. After an error p is not to be used.
+func (r *Redis) join(p *pending) error {
+	free, err := r.lanes.enter(p)
+	if err != nil {
+		return err
 	}
-	return cmd.Val(), err
+	gather := false
+	if !free {
+		switch <-p.wake {
+		case answered:
+			return nil
+		case late:
+			return errLate
+		}
+		gather = true
+	}
+	c := r.calls.Get().(*call)
+	c.begin(0)
+	c.add(p)
+	if gather {
+		r.lanes.gather(c)
+	}
+	func() {
+		defer r.lanes.leave(c)
+		r.send(c)
+	}()
+	r.calls.Put(c)
+	return nil
+}
+
+// send sends a call, by the deadline of its first member. It is sent once: after a timeout or a lost
+// connection nobody knows whether it was charged, and a second send might charge it twice. NOSCRIPT
+// alone proves that nothing ran, and is followed by the text of the script, which Redis knows from
+// then on.
+func (r *Redis) send(c *call) {
+	ctx, cancel := context.WithDeadline(context.Background(), c.members[0].deadline)
+	defer cancel()
+	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("evalsha", r.take.SHA)...))
+	if err != nil && Kind(err) == "noscript" {
+		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))
+	}
+	for _, p := range c.members {
+		p.err = err
+	}
 }
