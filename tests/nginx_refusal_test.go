@@ -117,6 +117,13 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.line, text, c.want)
 		}
 	}
+	s.authz.stop(t)
+	s.mayLog = []string{"authz.sock failed (2: No such file or directory)"}
+	for _, line := range []string{"GET /news/1", "GET /shop/1"} {
+		if got := s.send(t, line, "", "Host: news.test").show("Retry-After"); got != "503 Retry-After=1" {
+			t.Errorf("%s without authz: %s, want 503 Retry-After=1", line, got)
+		}
+	}
 	if got := s.app.asked.Load(); got != 3 {
 		t.Errorf("the application was asked %d times, want 3", got)
 	}
