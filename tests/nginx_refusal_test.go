@@ -91,7 +91,7 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 			"listen 80;", "listen LISTEN; server_name news.test;",
 			"127.0.0.1:7431;", "unix:"+socketDir(t)+"/nothing.sock;",
 			"127.0.0.1:8080;", "app;",
-			"/var/cache/nginx/authz", dir+"/cache",
+			"/var/lib/nginx/authz", dir+"/cache",
 			"/usr/share/nginx/html", "html"),
 		files: map[string]string{"html/busy.html": "come back later"},
 	})
