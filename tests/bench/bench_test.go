@@ -188,8 +188,8 @@ func TestThePictureIsXML(t *testing.T) {
 			rects++
 		}
 	}
-	if rects != 6 {
-		t.Errorf("%d bars, want 6", rects)
+	if rects != 1+6 {
+		t.Errorf("%d rectangles, want the page and 6 bars", rects)
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"html"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -33,9 +35,7 @@ func (r *report) charts() []chart {
 	add(&alone, "memory", "floor", "memory", "refused")
 	add(&alone, "redis", "floor", "authz", "plain")
 	add(&alone, "rivals", "floor", "ulule", "redis_rate", "throttled")
-	for name := range r.options.rivals {
-		add(&alone, "rivals", "floor", name)
-	}
+	add(&alone, "rivals", "floor", slices.Sorted(maps.Keys(r.options.rivals))...)
 	add(&nginx, "nginx", "nginx-floor", "nginx-snippet", "nginx-authz", "nginx-plain")
 	latency := func(row, name string) chart {
 		c := chart{title: name}
@@ -47,8 +47,8 @@ func (r *report) charts() []chart {
 		return c
 	}
 	return []chart{alone, nginx,
-		latency("half", "p99 at half of the rate that saturates one EVALSHA a request, of its own"),
-		latency("ninety", "p99 at 0.9 of that rate")}
+		latency("half", "p99, of that of one EVALSHA a request, at half of the rate that saturates it"),
+		latency("ninety", "The same at 0.9 of that rate")}
 }
 
 // isOurs is whether a contestant is authz.
@@ -59,18 +59,22 @@ func isOurs(name string) bool {
 // The measures of the picture, in pixels.
 const (
 	pictureWidth = 760
+	margin       = 16
 	labelWidth   = 270
 	barWidth     = 400
 	barHeight    = 16
 	barStep      = 22
 )
 
-// style is readable on white and on black: an <img> follows the reader's colour scheme too.
+// style has a background of its own, so that the picture is readable on any page, also where a reader's
+// colour scheme is not known.
 const style = `<style>
+.page { fill: #ffffff; stroke: #d1d9e0 }
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
 .ours { fill: #1a7f64 } .other { fill: #8c959f } .floor { stroke: #59636e; stroke-dasharray: 3 3 }
 @media (prefers-color-scheme: dark) {
+  .page { fill: #0d1117; stroke: #3d444d }
   text { fill: #e6edf3 }
   .ours { fill: #3fb68b } .other { fill: #6e7681 } .floor { stroke: #9198a1 }
 }
@@ -108,7 +112,9 @@ func svg(charts []chart) string {
 		fmt.Fprintf(&b, "<line class=\"floor\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", one, top-3, one, y-2)
 		y += 8
 	}
-	head := fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n",
-		pictureWidth, y, pictureWidth, y)
-	return head + style + b.String() + "</svg>\n"
+	width, height := pictureWidth+2*margin, y+2*margin
+	head := fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\" role=\"img\">\n",
+		width, height, -margin, -margin, width, height)
+	page := fmt.Sprintf("<rect class=\"page\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", -margin, -margin, width, height)
+	return head + style + page + b.String() + "</svg>\n"
 }

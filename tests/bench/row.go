@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 )
@@ -23,13 +25,7 @@ type row struct {
 const saturation = "saturation"
 
 func rowsFor(o options) []row {
-	others := slices.Sorted(func(yield func(string) bool) {
-		for name := range o.rivals {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	others := slices.Sorted(maps.Keys(o.rivals))
 	rows := []row{
 		{name: "redis", about: "the service alone, Redis, one limit, all admitted",
 			contestants: []string{"floor", "authz", "plain"}},
@@ -73,41 +69,52 @@ const closedConnections = 64
 // samples are the runs of a row by contestant, one a round.
 type samples map[string][]sample
 
-// perform measures a row. What was measured before an error is returned with it.
+// perform measures a row. A contestant that fails is left out from then on and is in the error; the
+// others go on.
 func (s *stage) perform(r row) (samples, error) {
 	defer s.curtain()
+	var failed []error
 	var cast []*contestant
 	for _, name := range r.contestants {
-		e, err := s.entryOf(name)
+		c, err := s.cast(name, r)
 		if err != nil {
-			return nil, err
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+			continue
 		}
-		c, err := e.start(s, r)
-		if err == nil {
-			err = c.rehearse(s.ctx)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		c.name = name
 		cast = append(cast, c)
 	}
 	all := samples{}
 	for range s.options.rounds {
 		perSecond, err := s.perSecond(r, cast, all)
 		if err != nil {
-			return all, err
+			return all, errors.Join(append(failed, err)...)
 		}
-		for _, c := range cast {
+		cast = slices.DeleteFunc(cast, func(c *contestant) bool {
 			one, err := s.measure(c, r.connections, perSecond)
 			if err != nil {
-				return all, fmt.Errorf("%s: %w", c.name, err)
+				failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
+				return true
 			}
 			all[c.name] = append(all[c.name], one)
-		}
+			return false
+		})
 		fmt.Fprint(os.Stderr, ".")
 	}
-	return all, nil
+	return all, errors.Join(failed...)
+}
+
+// cast starts a contestant and sees that it answers as it should.
+func (s *stage) cast(name string, r row) (*contestant, error) {
+	e, err := s.entryOf(name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.start(s, r)
+	if err != nil {
+		return nil, err
+	}
+	c.name = name
+	return c, c.rehearse(s.ctx)
 }
 
 // perSecond is the fixed rate of a row with a share. It is found anew in each round, by a closed loop
@@ -115,6 +122,9 @@ func (s *stage) perform(r row) (samples, error) {
 func (s *stage) perSecond(r row, cast []*contestant, all samples) (float64, error) {
 	if r.share == 0 {
 		return 0, nil
+	}
+	if len(cast) == 0 || cast[0].name != r.contestants[0] {
+		return 0, fmt.Errorf("no rate without %s", r.contestants[0])
 	}
 	full, err := s.measure(cast[0], closedConnections, 0)
 	if err != nil {
