@@ -101,10 +101,16 @@ func (l *lanes) leave(c *call) {
 	}
 	var next *pending
 	if n := l.fit(0, 0); n > 0 {
-		// The youngest that the next call has room for: the others' deadlines come before its own, and
-		// it has no answer of theirs to wait for beyond that.
-		next = l.queue[n-1]
-		l.queue = slices.Delete(l.queue, n-1, n)
+		// Of those that the next call has room for, the one whose deadline comes last: it ends the call
+		// for all, and has nobody else's answer to wait for beyond that.
+		i := 0
+		for j, p := range l.queue[:n] {
+			if !p.deadline.Before(l.queue[i].deadline) {
+				i = j
+			}
+		}
+		next = l.queue[i]
+		l.queue = slices.Delete(l.queue, i, i+1)
 	} else {
 		l.busy--
 	}

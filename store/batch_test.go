@@ -53,7 +53,7 @@ func told(queue []*pending) (signals []string) {
 	return signals
 }
 
-// The youngest leads: the deadlines of all others come first.
+// Whoever has the latest deadline leads: usually the youngest.
 func TestWhoWaitsSharesTheNextCall(t *testing.T) {
 	l, calls, queue := waiting(t, 3)
 	is := func(want string) {
@@ -76,6 +76,15 @@ func TestWhoWaitsSharesTheNextCall(t *testing.T) {
 	is("answered answered -")
 	if l.busy != 0 || len(l.queue) != 0 || len(l.flying) != 0 {
 		t.Errorf("%d lanes are busy, %d wait, %d calls are watched; want none", l.busy, len(l.queue), len(l.flying))
+	}
+}
+
+func TestTheLatestDeadlineLeads(t *testing.T) {
+	l, calls, queue := waiting(t, 3)
+	queue[1].deadline = queue[2].deadline.Add(time.Second)
+	l.leave(calls[0])
+	if got := fmt.Sprint(told(queue)); got != "[- lead -]" {
+		t.Errorf("got %s, want [- lead -]", got)
 	}
 }
 

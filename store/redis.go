@@ -62,6 +62,17 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return r.client.Ping(ctx).Err()
 }
 
+// Get reads a text, "" if there is none, within the timeout.
+func (r *Redis) Get(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	text, err := r.client.Get(ctx, key).Result()
+	if err == redis.Nil {
+		return "", nil
+	}
+	return text, err
+}
+
 // Close closes the connections.
 func (r *Redis) Close() error { return r.client.Close() }
 

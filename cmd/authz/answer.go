@@ -22,6 +22,8 @@ type service struct {
 	store store.Store
 	local store.Store // decides with this instance's share when store cannot
 
+	refusals *store.Refusals // nil: the store is asked every time
+
 	peers   peers
 	style   headerStyle
 	heldMax int64
@@ -113,6 +115,10 @@ func (s *service) decide(q *request) decision {
 	if d.verdict == limited || len(checks) == 0 {
 		return d
 	}
+	start := time.Now()
+	if d := s.refusedBefore(q, checks, start); d.limit != nil {
+		return d
+	}
 	if c := holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
@@ -121,7 +127,6 @@ func (s *service) decide(q *request) decision {
 		}
 		q.holds = true
 	}
-	start := time.Now()
 	results, err := s.store.Take(context.Background(), 0, checks, false, q.results[:0])
 	s.metrics.storeTime.Observe(time.Since(start).Seconds())
 	if err != nil {
@@ -130,7 +135,11 @@ func (s *service) decide(q *request) decision {
 	if s.failing.Load() && s.failing.CompareAndSwap(true, false) {
 		s.log.Info("the store answers again")
 	}
-	return q.decide(checks, results)
+	d = q.decide(checks, results)
+	if d.verdict == limited && s.refusals != nil {
+		s.refusals.Learn(checks, results, start)
+	}
+	return d
 }
 
 // decide counts what each limit said, and makes one answer of it.

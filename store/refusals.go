@@ -1,0 +1,98 @@
+package store
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"authz/limits"
+)
+
+// Refusals remembers who was refused, and until when: no request of cost 1 can be admitted before the
+// wait that another of cost 1 was told is over, whatever else arrives. So the answer is known, and an
+// attack that goes on costs Redis nothing.
+//
+// A refusal is remembered with the numbers of its limit: an edited limit is asked about again. It
+// holds a bounded number of refusals, in shards as Memory does, and forgets those first that end first.
+type Refusals struct {
+	seed   maphash.Seed
+	shards []shard // an entry's bucket is the numbers of its limit, and expires when the wait is over
+	start  time.Time
+	forgot atomic.Int64 // microseconds since start: what was sent before counts no more
+}
+
+// NewRefusals makes room for max refusals. One takes about 96 bytes and its key.
+func NewRefusals(max int) *Refusals {
+	if max < 1 {
+		panic("BUG: store.NewRefusals wants room for 1 refusal at least")
+	}
+	seed := maphash.MakeSeed()
+	return &Refusals{seed: seed, shards: newShards(seed, max), start: time.Now()}
+}
+
+// numbersOf is all of a limit that an answer depends on, but its algorithm, which the key names.
+func numbersOf(c *limits.Check) bucket {
+	return bucket{unit: c.Rate.WindowUS, timeUS: c.Limit.OffsetUS, used: c.Rate.Count, previous: c.Rate.Burst}
+}
+
+// sinceStartUS is by the monotonic clock, which nobody can set.
+func (r *Refusals) sinceStartUS(t time.Time) int64 { return t.Sub(r.start).Microseconds() }
+
+func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {
+	hash = maphash.Bytes(r.seed, key)
+	return &r.shards[hash>>32&uint64(len(r.shards)-1)], hash
+}
+
+// WaitUS is for how long a check would still be refused, 0 if nothing is known of it.
+func (r *Refusals) WaitUS(c *limits.Check, now time.Time) int64 {
+	if c.Cost != 1 || c.Limit.Shadow {
+		return 0
+	}
+	s, hash := r.shardOf(c.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(hash, c.Key)
+	if e == nil || e.b != numbersOf(c) {
+		return 0
+	}
+	return max(0, e.expiresUS-r.sinceStartUS(now))
+}
+
+// Learn takes in the answers of a store, which was asked at the time sent or later.
+func (r *Refusals) Learn(checks []limits.Check, results []Result, sent time.Time) {
+	for i := range checks {
+		if c := &checks[i]; !results[i].Allowed && results[i].WaitUS > 0 && c.Cost == 1 && !c.Limit.Shadow {
+			r.add(c, results[i].WaitUS, r.sinceStartUS(sent))
+		}
+	}
+}
+
+func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
+	s, hash := r.shardOf(c.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sentUS <= r.forgot.Load() {
+		return
+	}
+	e := s.find(hash, c.Key)
+	if e == nil {
+		e = s.insert(hash, c.Key)
+	}
+	e.b, e.expiresUS = numbersOf(c), sentUS+waitUS
+	s.sweep(sentUS)
+}
+
+// Forget forgets all, and what is learned of requests that were sent before now.
+func (r *Refusals) Forget(now time.Time) {
+	r.forgot.Store(r.sinceStartUS(now))
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		s.init(r.seed, s.max)
+		s.n, s.hand, s.slabs = 0, 0, nil
+		s.mu.Unlock()
+	}
+}
+
+// Len is the number of refusals, those that are over and not dropped yet among them.
+func (r *Refusals) Len() int { return entriesIn(r.shards) }
