@@ -148,17 +148,20 @@ func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
 func TestNoKeyIsReadAfterTakeHasReturned(t *testing.T) {
 	r := startRedis(t)
 	openRedis(t, r)
-	var slow atomic.Int64
+	var dials atomic.Int64
 	front := inFrontOf(t, r, func(client, server net.Conn) {
+		// What waits for a slow connection has not been written yet when some of it leaves. And a call
+		// that gets no answer closes its connection, so that the next one dials.
 		go io.Copy(client, server)
 		buf := make([]byte, 64<<10)
-		for {
+		slowDial := dials.Add(1)%2 == 0
+		for call := 0; ; call++ {
 			n, err := client.Read(buf)
 			if err != nil {
 				return
 			}
-			if slow.Add(1)%8 == 0 {
-				time.Sleep(30 * time.Millisecond) // longer than some have
+			if call == 0 && slowDial || call%8 == 7 {
+				time.Sleep(19 * time.Millisecond)
 			}
 			server.Write(buf[:n])
 		}
