@@ -39,14 +39,19 @@ type lanes struct {
 	queue  []*pending // who waits, in the order of arrival
 	flying []*call    // calls with more than their sender in them
 
-	watch   *time.Timer // runs expire at watchAt
-	watchAt time.Time   // no later than the first deadline of those who wait; zero: nobody waits
+	start   time.Time
+	watch   *time.Timer   // runs expire at watchAt
+	watchAt time.Duration // no later than the first deadline of those who wait; 0: nobody waits
 }
 
 func (l *lanes) init() {
+	l.start = time.Now()
 	l.watch = time.AfterFunc(time.Hour, l.expire)
 	l.watch.Stop()
 }
+
+// now is a clock that nobody sets.
+func (l *lanes) now() time.Duration { return time.Since(l.start) }
 
 // enter takes a free lane for p, or a place in the queue.
 func (l *lanes) enter(p *pending) (free bool, err error) {
@@ -60,9 +65,9 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 		return false, errQueueFull
 	}
 	l.queue = append(l.queue, p)
-	if l.watchAt.IsZero() || p.deadline.Before(l.watchAt) {
+	if l.watchAt == 0 || p.deadline < l.watchAt {
 		l.watchAt = p.deadline
-		l.watch.Reset(time.Until(p.deadline))
+		l.watch.Reset(p.deadline - l.now())
 	}
 	return false, nil
 }
@@ -105,7 +110,7 @@ func (l *lanes) leave(c *call) {
 		// for all, and has nobody else's answer to wait for beyond that.
 		i := 0
 		for j, p := range l.queue[:n] {
-			if !p.deadline.Before(l.queue[i].deadline) {
+			if p.deadline >= l.queue[i].deadline {
 				i = j
 			}
 		}
@@ -129,15 +134,15 @@ func (l *lanes) leave(c *call) {
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	l.watchAt = time.Time{}
+	now := l.now()
+	l.watchAt = 0
 	isLate := func(p *pending) bool {
 		switch {
 		case p.left:
-		case !now.Before(p.deadline):
+		case p.deadline <= now:
 			p.left = true
 			p.wake <- late
-		case l.watchAt.IsZero() || p.deadline.Before(l.watchAt):
+		case l.watchAt == 0 || p.deadline < l.watchAt:
 			l.watchAt = p.deadline
 		}
 		return p.left
@@ -148,7 +153,7 @@ func (l *lanes) expire() {
 			isLate(p)
 		}
 	}
-	if !l.watchAt.IsZero() {
-		l.watch.Reset(l.watchAt.Sub(now))
+	if l.watchAt != 0 {
+		l.watch.Reset(l.watchAt - now)
 	}
 }

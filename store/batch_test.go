@@ -21,7 +21,7 @@ func waiting(t *testing.T, n int) (l *lanes, calls [maxLanes]*call, queue []*pen
 	t.Cleanup(func() { l.watch.Stop() })
 	request := func() *pending {
 		p := pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k"))
-		p.deadline = time.Now().Add(time.Hour)
+		p.deadline = l.now() + time.Hour
 		return p
 	}
 	for i := range calls {
@@ -81,7 +81,7 @@ func TestWhoWaitsSharesTheNextCall(t *testing.T) {
 
 func TestTheLatestDeadlineLeads(t *testing.T) {
 	l, calls, queue := waiting(t, 3)
-	queue[1].deadline = queue[2].deadline.Add(time.Second)
+	queue[1].deadline = queue[2].deadline + time.Second
 	l.leave(calls[0])
 	if got := fmt.Sprint(told(queue)); got != "[- lead -]" {
 		t.Errorf("got %s, want [- lead -]", got)
@@ -131,10 +131,10 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 	flying.add(queue[3])
 	l.gather(flying)
 	for _, p := range queue[:2] {
-		p.deadline = time.Now()
+		p.deadline = l.now()
 	}
 	queued := pendingOf(false)
-	queued.deadline = time.Now()
+	queued.deadline = l.now()
 	if _, err := l.enter(queued); err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 type pending struct {
 	keys     []keyArg // in text
 	text     []byte
-	numbers  []int64 // its part of ARGV
-	reply    []int64 // its part of the reply: the status, and four numbers a check
-	err      error   // of the whole call
-	deadline time.Time
+	numbers  []int64       // its part of ARGV
+	reply    []int64       // its part of the reply: the status, and four numbers a check
+	err      error         // of the whole call
+	deadline time.Duration // by lanes.now
 
 	wake chan signal // tells the caller, once, what has become of it
 	left bool        // its caller has given up; under lanes.mu
@@ -29,7 +29,7 @@ type keyArg []byte
 
 func (k *keyArg) MarshalBinary() ([]byte, error) { return *k, nil }
 
-func (p *pending) begin(checks []limits.Check, peek bool, deadline time.Time) {
+func (p *pending) begin(checks []limits.Check, peek bool, deadline time.Duration) {
 	p.keys, p.text, p.numbers, p.reply = p.keys[:0], p.text[:0], p.numbers[:0], p.reply[:0]
 	p.err, p.deadline = nil, deadline
 	n, bytes := int64(len(checks)), 0

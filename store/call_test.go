@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"authz/limits"
 )
@@ -13,7 +12,7 @@ import (
 func pendingOf(peek bool, checks ...limits.Check) *pending {
 	p := newPending().(*pending)
 	for range 2 { // the second time in used memory
-		p.begin(checks, peek, time.Time{})
+		p.begin(checks, peek, 0)
 	}
 	for i := range checks {
 		clear(checks[i].Key)
@@ -153,7 +152,7 @@ func BenchmarkCallArguments(b *testing.B) {
 	var c call
 	b.ReportAllocs()
 	for b.Loop() {
-		p.begin(checks, false, time.Time{})
+		p.begin(checks, false, 0)
 		c.begin(0)
 		c.add(p)
 		c.args("evalsha", "abc")

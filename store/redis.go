@@ -83,9 +83,9 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	if len(checks) == 0 {
 		return dst, nil
 	}
-	deadline := time.Now().Add(r.timeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
+	deadline := r.lanes.now() + r.timeout
+	if d, ok := ctx.Deadline(); ok {
+		deadline = min(deadline, d.Sub(r.lanes.start))
 	}
 	p := r.pendings.Get().(*pending)
 	p.begin(checks, peek, deadline)
@@ -143,7 +143,7 @@ func (r *Redis) join(p *pending) error {
 // alone proves that nothing ran, and is followed by the text of the script, which Redis knows from
 // then on.
 func (r *Redis) send(c *call) {
-	ctx, cancel := context.WithDeadline(context.Background(), c.members[0].deadline)
+	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(c.members[0].deadline))
 	defer cancel()
 	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("evalsha", r.take.SHA)...))
 	if err != nil && Kind(err) == "noscript" {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"hash/maphash"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -14,11 +15,12 @@ import (
 //
 // A refusal is remembered with the numbers of its limit: an edited limit is asked about again. It
 // holds a bounded number of refusals, in shards as Memory does, and forgets those first that end first.
+//
+// Times are of a clock that nobody sets: how long it is since some moment, the same in all calls.
 type Refusals struct {
 	seed   maphash.Seed
-	shards []shard // an entry's bucket is the numbers of its limit, and expires when the wait is over
-	start  time.Time
-	forgot atomic.Int64 // microseconds since start: what was sent before counts no more
+	shards []shard      // an entry's bucket is the numbers of its limit, and expires when the wait is over
+	forgot atomic.Int64 // microseconds: what was sent until then counts no more
 }
 
 // NewRefusals makes room for max refusals. One takes about 96 bytes and its key.
@@ -27,7 +29,9 @@ func NewRefusals(max int) *Refusals {
 		panic("BUG: store.NewRefusals wants room for 1 refusal at least")
 	}
 	seed := maphash.MakeSeed()
-	return &Refusals{seed: seed, shards: newShards(seed, max), start: time.Now()}
+	r := &Refusals{seed: seed, shards: newShards(seed, max)}
+	r.forgot.Store(math.MinInt64)
+	return r
 }
 
 // numbersOf is all of a limit that an answer depends on, but its algorithm, which the key names.
@@ -35,16 +39,13 @@ func numbersOf(c *limits.Check) bucket {
 	return bucket{unit: c.Rate.WindowUS, timeUS: c.Limit.OffsetUS, used: c.Rate.Count, previous: c.Rate.Burst}
 }
 
-// sinceStartUS is by the monotonic clock, which nobody can set.
-func (r *Refusals) sinceStartUS(t time.Time) int64 { return t.Sub(r.start).Microseconds() }
-
 func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {
 	hash = maphash.Bytes(r.seed, key)
 	return &r.shards[hash>>32&uint64(len(r.shards)-1)], hash
 }
 
 // WaitUS is for how long a check would still be refused, 0 if nothing is known of it.
-func (r *Refusals) WaitUS(c *limits.Check, now time.Time) int64 {
+func (r *Refusals) WaitUS(c *limits.Check, now time.Duration) int64 {
 	if c.Cost != 1 || c.Limit.Shadow {
 		return 0
 	}
@@ -55,14 +56,14 @@ func (r *Refusals) WaitUS(c *limits.Check, now time.Time) int64 {
 	if e == nil || e.b != numbersOf(c) {
 		return 0
 	}
-	return max(0, e.expiresUS-r.sinceStartUS(now))
+	return max(0, e.expiresUS-now.Microseconds())
 }
 
 // Learn takes in the answers of a store, which was asked at the time sent or later.
-func (r *Refusals) Learn(checks []limits.Check, results []Result, sent time.Time) {
+func (r *Refusals) Learn(checks []limits.Check, results []Result, sent time.Duration) {
 	for i := range checks {
 		if c := &checks[i]; !results[i].Allowed && results[i].WaitUS > 0 && c.Cost == 1 && !c.Limit.Shadow {
-			r.add(c, results[i].WaitUS, r.sinceStartUS(sent))
+			r.add(c, results[i].WaitUS, sent.Microseconds())
 		}
 	}
 }
@@ -83,8 +84,8 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 }
 
 // Forget forgets all, and what is learned of requests that were sent before now.
-func (r *Refusals) Forget(now time.Time) {
-	r.forgot.Store(r.sinceStartUS(now))
+func (r *Refusals) Forget(now time.Duration) {
+	r.forgot.Store(now.Microseconds())
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()

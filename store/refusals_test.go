@@ -10,16 +10,16 @@ import (
 )
 
 // refusedFor is a check that a store refused, for so long.
-func refusedFor(r *Refusals, c limits.Check, sent time.Time, wait time.Duration) {
+func refusedFor(r *Refusals, c limits.Check, sent, wait time.Duration) {
 	r.Learn([]limits.Check{c}, []Result{{WaitUS: wait.Microseconds()}}, sent)
 }
 
 func TestARefusalIsGivenAgainUntilItsWaitIsOver(t *testing.T) {
-	r, t0 := NewRefusals(100), time.Now().Add(time.Second)
+	r, t0 := NewRefusals(100), time.Hour
 	c := checkOf(limitOf(limits.FixedWindow), "a")
 	is := func(want, at time.Duration, c limits.Check) {
 		t.Helper()
-		if got := time.Duration(r.WaitUS(&c, t0.Add(at))) * time.Microsecond; got != want {
+		if got := time.Duration(r.WaitUS(&c, t0+at)) * time.Microsecond; got != want {
 			t.Errorf("at %v: %v, want %v", at, got, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestARefusalIsGivenAgainUntilItsWaitIsOver(t *testing.T) {
 	is(time.Microsecond, 5*time.Second-time.Microsecond, c)
 	is(0, 5*time.Second, c)
 	is(0, time.Hour, c)
-	refusedFor(r, c, t0.Add(6*time.Second), 2*time.Second) // the next
+	refusedFor(r, c, t0+6*time.Second, 2*time.Second) // the next
 	is(time.Second, 7*time.Second, c)
 
 	// Nothing is known of another key, of other costs, of a shadow, of other numbers.
@@ -56,7 +56,7 @@ func TestARefusalIsGivenAgainUntilItsWaitIsOver(t *testing.T) {
 }
 
 func TestOnlyRefusalsOfCostOneThatEndAreLearned(t *testing.T) {
-	r, now := NewRefusals(100), time.Now().Add(time.Second)
+	r, now := NewRefusals(100), time.Hour
 	l, shadow := limitOf(limits.FixedWindow), limitOf(limits.FixedWindow)
 	shadow.Shadow = true
 	checks := []limits.Check{checkOf(l, "admitted"), checkOf(l, "costly"), checkOf(l, "never"), checkOf(shadow, "shadow"), checkOf(l, "a"), checkOf(l, "b")}
@@ -76,25 +76,25 @@ func TestOnlyRefusalsOfCostOneThatEndAreLearned(t *testing.T) {
 
 // What was under way when all was forgotten may have been decided before it.
 func TestAForgottenRefusalDoesNotComeBack(t *testing.T) {
-	r, t0 := NewRefusals(100), time.Now().Add(time.Second)
+	r, t0 := NewRefusals(100), time.Hour
 	c := checkOf(limitOf(limits.FixedWindow), "a")
 	refusedFor(r, c, t0, time.Hour)
-	r.Forget(t0.Add(2 * time.Second))
-	if r.Len() != 0 || r.WaitUS(&c, t0.Add(2*time.Second)) != 0 {
+	r.Forget(t0 + 2*time.Second)
+	if r.Len() != 0 || r.WaitUS(&c, t0+2*time.Second) != 0 {
 		t.Errorf("%d are remembered after Forget, want none", r.Len())
 	}
-	refusedFor(r, c, t0.Add(time.Second), time.Hour)
-	if got := r.WaitUS(&c, t0.Add(3*time.Second)); got != 0 {
+	refusedFor(r, c, t0+time.Second, time.Hour)
+	if got := r.WaitUS(&c, t0+3*time.Second); got != 0 {
 		t.Errorf("an answer from before is given for %d us, want not at all", got)
 	}
-	refusedFor(r, c, t0.Add(3*time.Second), time.Hour)
-	if got := r.WaitUS(&c, t0.Add(3*time.Second)); got != 3600e6 {
+	refusedFor(r, c, t0+3*time.Second, time.Hour)
+	if got := r.WaitUS(&c, t0+3*time.Second); got != 3600e6 {
 		t.Errorf("an answer from after is given for %d us, want an hour", got)
 	}
 }
 
 func TestRefusalsAreBoundedAndDoNotAllocate(t *testing.T) {
-	r, now := NewRefusals(3000), time.Now().Add(time.Second)
+	r, now := NewRefusals(3000), time.Hour
 	c := checkOf(limitOf(limits.FixedWindow), "")
 	checks, results := []limits.Check{c}, []Result{{WaitUS: 3600e6}}
 	n := 0
@@ -117,7 +117,7 @@ func TestRefusalsAreBoundedAndDoNotAllocate(t *testing.T) {
 	}
 	// They are over, and go as others come.
 	for range 3000 {
-		now = now.Add(time.Hour)
+		now += time.Hour
 		flood()
 	}
 	if got := r.Len(); got > 100 {
@@ -126,7 +126,7 @@ func TestRefusalsAreBoundedAndDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkRefusals(b *testing.B) {
-	r, now := NewRefusals(100000), time.Now()
+	r, now := NewRefusals(100000), time.Hour
 	var checks []limits.Check
 	for i := range 1000 {
 		checks = append(checks, checkOf(limitOf(limits.FixedWindow), fmt.Sprint("authz:v1:{ip=203.0.113.", i, "}:api:fw")))

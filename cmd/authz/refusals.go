@@ -31,7 +31,7 @@ func (s *service) hearResets(ctx context.Context, redis *store.Redis, key string
 	for known := false; ; {
 		if epoch, err := redis.Get(ctx, key); err == nil {
 			if !known || epoch != last {
-				s.refusals.Forget(time.Now())
+				s.refusals.Forget(sinceStart())
 			}
 			last, known = epoch, true
 		}
@@ -45,7 +45,7 @@ func (s *service) hearResets(ctx context.Context, redis *store.Redis, key string
 
 // refusedBefore answers from what is remembered: a check that was refused is refused again until its
 // wait is over. The others are not evaluated then.
-func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Time) (d decision) {
+func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Duration) (d decision) {
 	if s.refusals == nil {
 		return decision{}
 	}

@@ -73,7 +73,7 @@ func TestTheLongestRememberedWaitAnswers(t *testing.T) {
 		rate      = "7/m"
 		mode      = "shadow"`)
 	s.refusals = store.NewRefusals(100)
-	q, sent := &request{rules: s.rules.Load()}, time.Now().Add(time.Second)
+	q, sent := &request{rules: s.rules.Load()}, time.Hour
 	q.rules.set.Match(&limits.Attrs{Path: []byte("/")}, &q.match)
 	checks := q.match.Checks
 	refuse := func(i int, wait time.Duration) {
@@ -81,7 +81,7 @@ func TestTheLongestRememberedWaitAnswers(t *testing.T) {
 	}
 	says := func(after time.Duration, want string) {
 		t.Helper()
-		d := s.refusedBefore(q, checks, sent.Add(after))
+		d := s.refusedBefore(q, checks, sent+after)
 		if got := s.style.text(d); got != want {
 			t.Errorf("after %v: got\n%s\nwant\n%s", after, got, want)
 		}
