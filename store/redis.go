@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -114,7 +115,6 @@ func (r *Redis) join(p *pending) error {
 	if err != nil {
 		return err
 	}
-	gather := false
 	if !free {
 		switch <-p.wake {
 		case answered:
@@ -122,14 +122,12 @@ func (r *Redis) join(p *pending) error {
 		case late:
 			return errLate
 		}
-		gather = true
+		runtime.Gosched() // whoever can run now may join
 	}
 	c := r.calls.Get().(*call)
 	c.begin(0)
 	c.add(p)
-	if gather {
-		r.lanes.gather(c)
-	}
+	r.lanes.gather(c)
 	func() {
 		defer r.lanes.leave(c)
 		r.send(c)
