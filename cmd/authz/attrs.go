@@ -36,32 +36,45 @@ var onlyOnce = [fields]bool{fieldMethod: true, fieldURI: true, fieldURL: true, f
 type route struct {
 	path   string
 	reads  []read
+	names  headerNames // of reads
 	status [verdicts]int
 }
 
-// A read is a header, its name as net/textproto spells it, and what it says.
+// A read is a header, and what it says.
 type read struct {
 	header string
 	field  field
 }
 
-var routes = [...]route{{
+var routes = withNames(route{
 	path: "/nginx",
 	reads: []read{
 		{"X-Original-Method", fieldMethod},
-		{"X-Original-Uri", fieldURI},
-		{"X-Original-Url", fieldURL},
+		{"X-Original-URI", fieldURI},
+		{"X-Original-URL", fieldURL},
 		{"X-Original-Host", fieldHost},
 		{"X-Forwarded-Host", fieldForwardedHost},
 		{"Host", fieldOwnHost},
-		{"X-Real-Ip", fieldRealIP},
+		{"X-Real-IP", fieldRealIP},
 		{"X-Forwarded-For", fieldForwardedFor},
 		{"X-Authz-Zone", fieldZone},
 		{"Cookie", fieldCookie},
 	},
 	// auth_request makes 500 of everything but 2xx, 401 and 403.
 	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
-}}
+})
+
+func withNames(routes ...route) []route {
+	for i := range routes {
+		r := &routes[i]
+		var list []string
+		for _, read := range r.reads {
+			list = append(list, read.header)
+		}
+		r.names = newHeaderNames(list...)
+	}
+	return routes
+}
 
 // routeOf finds the route of a raw request target: the path itself, or followed by "?" or "/".
 func routeOf(target []byte) *route {
@@ -114,32 +127,43 @@ func (f flaw) String() string {
 // read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
 // reads.
 func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
+	q.forget()
+	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
+		if folded { // seldom, and fasthttp knows how to put it together
+			q.forget()
+			for name, value := range h.AllInOrder() {
+				q.see(name, value, r, trustedPeer)
+			}
+			return
+		}
+		q.see(name, value, r, trustedPeer)
+	}
+}
+
+// forget makes room for the headers of a request.
+func (q *request) forget() {
 	q.fields = [fields][]byte{}
-	q.headers = append(q.headers[:0], make([][]byte, len(q.rules.headers))...)
+	q.headers = append(q.headers[:0], q.rules.noHeaders...)
 	q.joined, q.twice, q.ignored = q.joined[:0], false, 0
-	for name, value := range h.AllInOrder() {
-		if !trustedPeer && onlyFromProxies(name) {
-			q.ignored++
-			continue
+}
+
+// see takes what it needs of one header line.
+func (q *request) see(name, value []byte, r *route, trustedPeer bool) {
+	if !trustedPeer && onlyFromProxies(name) {
+		q.ignored++
+		return
+	}
+	if at := r.names.find(name); at >= 0 {
+		field := r.reads[at].field
+		q.twice = q.twice || onlyOnce[field] && q.fields[field] != nil
+		separator := ", "
+		if field == fieldCookie {
+			separator = "; "
 		}
-		for _, read := range r.reads {
-			if string(name) != read.header {
-				continue
-			}
-			q.twice = q.twice || onlyOnce[read.field] && q.fields[read.field] != nil
-			separator := ", "
-			if read.field == fieldCookie {
-				separator = "; "
-			}
-			q.fields[read.field] = q.join(q.fields[read.field], separator, value)
-			break
-		}
-		for i, want := range q.rules.headers {
-			if string(name) == want {
-				q.headers[i] = q.join(q.headers[i], ", ", value)
-				break
-			}
-		}
+		q.fields[field] = q.join(q.fields[field], separator, value)
+	}
+	if at := q.rules.headers.find(name); at >= 0 {
+		q.headers[at] = q.join(q.headers[at], ", ", value)
 	}
 }
 
@@ -152,12 +176,12 @@ func (q *request) join(before []byte, separator string, value []byte) []byte {
 	return q.joined[start:]
 }
 
-var proxyPrefixes = [...]string{"X-Original-", "X-Forwarded-", "X-Real-Ip", "X-Authz-"}
+var proxyPrefixes = [...]string{"x-original-", "x-forwarded-", "x-real-ip", "x-authz-"}
 
 // onlyFromProxies says whether a header is taken from trusted peers only.
 func onlyFromProxies(name []byte) bool {
 	for _, prefix := range proxyPrefixes {
-		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix {
+		if isLower(name, prefix) {
 			return true
 		}
 	}

@@ -18,16 +18,15 @@ import (
 
 // rules is the limits in force, with what each request would otherwise have to look up.
 type rules struct {
-	set      *limits.Set
-	headers  []string        // the names that limits read, as net/textproto spells them
-	counters []limitCounters // by Limit.Index
+	set       *limits.Set
+	headers   headerNames     // set.HeaderNames
+	noHeaders [][]byte        // one for each of them
+	counters  []limitCounters // by Limit.Index
 }
 
 func (m *metrics) newRules(set *limits.Set) *rules {
-	r := &rules{set: set}
-	for _, name := range set.HeaderNames() {
-		r.headers = append(r.headers, canonical(name))
-	}
+	list := set.HeaderNames()
+	r := &rules{set: set, headers: newHeaderNames(list...), noHeaders: make([][]byte, len(list))}
 	for _, l := range set.Limits() {
 		r.counters = append(r.counters, m.forLimit(l))
 	}
@@ -35,17 +34,6 @@ func (m *metrics) newRules(set *limits.Set) *rules {
 }
 
 func (r *rules) of(l *limits.Limit) *limitCounters { return &r.counters[l.Index] }
-
-// canonical spells a header name as fasthttp does: a capital first and after each hyphen.
-func canonical(name string) string {
-	b := []byte(strings.ToLower(name))
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' && (i == 0 || b[i-1] == '-') {
-			b[i] = c - 'a' + 'A'
-		}
-	}
-	return string(b)
-}
 
 // A reloader puts new limits in force when their files change.
 type reloader struct {

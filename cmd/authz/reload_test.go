@@ -81,17 +81,3 @@ func TestOnlyChangesOfLimitsConcern(t *testing.T) {
 	check(".rules.conf.swp", false)
 	check("4913", false) // vim asks with it whether it may write
 }
-
-func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
-	check := func(name, want string) {
-		t.Helper()
-		if got := canonical(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-	check("x-api-key", "X-Api-Key")
-	check("x-1a-b", "X-1a-B")
-	check("x_api_key", "X_api_key")
-	check("te", "Te")
-	check("x--y", "X--Y")
-}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+)
+
+// headerNames finds the name of a header among a few, whatever its case: by its length, and then by looking.
+type headerNames [][]namePlace
+
+type namePlace struct {
+	lower string
+	place int
+}
+
+func newHeaderNames(list ...string) (n headerNames) {
+	for place, name := range list {
+		for len(n) <= len(name) {
+			n = append(n, nil)
+		}
+		n[len(name)] = append(n[len(name)], namePlace{strings.ToLower(name), place})
+	}
+	return n
+}
+
+// find is the place of a name in the list, or -1.
+func (n headerNames) find(name []byte) int {
+	if len(name) < len(n) {
+		for _, p := range n[len(name)] {
+			if isLower(name, p.lower) {
+				return p.place
+			}
+		}
+	}
+	return -1
+}
+
+// isLower says whether text, in lower case, begins with want.
+func isLower(text []byte, want string) bool {
+	if len(text) < len(want) {
+		return false
+	}
+	for i := range len(want) {
+		if lower[text[i]] != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// lower is a byte as header names have it in lower case.
+var lower = func() (table [256]byte) {
+	for i := range table {
+		table[i] = byte(i)
+		if 'A' <= i && i <= 'Z' {
+			table[i] += 'a' - 'A'
+		}
+	}
+	return table
+}()
+
+// nextLine cuts the first line of a header block that fasthttp has read and found good: a name and a
+// value without the space around it. ok is false at the end; folded: the line goes on in the next.
+func nextLine(block []byte) (name, value, rest []byte, folded, ok bool) {
+	end := bytes.IndexByte(block, '\n')
+	colon := bytes.IndexByte(block, ':')
+	if colon < 0 || end < colon {
+		return nil, nil, nil, false, false
+	}
+	rest = block[end+1:]
+	folded = len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t')
+	first, last := colon+1, end
+	for first < last && (block[first] == ' ' || block[first] == '\t') {
+		first++
+	}
+	if first < last && block[last-1] == '\r' {
+		last--
+	}
+	for first < last && (block[last-1] == ' ' || block[last-1] == '\t') {
+		last--
+	}
+	return block[:colon], block[first:last:last], rest, folded, true
+}
