@@ -318,7 +318,7 @@ repeat
     text = argv[place]
   end
 
-  if not right or check ~= key_count or check ~= to then
+  if not right or check < key_count then
 -- include argument_error
 -- include call_error
     local problem = call_error(keys, argv, argument_error)

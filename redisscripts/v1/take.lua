@@ -476,7 +476,7 @@ end
     text = argv[place]
   end
 
-  if not right or check ~= key_count or check ~= to then
+  if not right or check < key_count then
 -- What is wrong with ARGV[index], or nil when it is a whole number from low to high.
 -- negative: what a minus before it stands for, where one may stand.
 local function argument_error(argv, index, name, low, high, negative)
