@@ -73,7 +73,7 @@ func (p *patient) Accept() (net.Conn, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
 		c, err := p.Listener.Accept()
 		if err == nil {
-			return &conn{Conn: c}, nil
+			return newConn(c), nil
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return nil, err
@@ -85,58 +85,52 @@ func (p *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// A conn may be closed while the client still sends what nobody will read. The kernel would then
-// reset it, and the client lose the answer that is on its way.
-//
-// Its deadlines are set when they count, and may come early by slack: fasthttp sets three for each
-// request, and each costs a lock and a timer of the runtime.
+const (
+	headersWithin = 3 * time.Second // no body is read
+	answerWithin  = 3 * time.Second
+	idleFor       = 2 * time.Minute // longer than nginx's own 60 s, so that nginx is the one to close
+
+	// slack is how much earlier a connection may be given up. A deadline costs a lock and a timer of the
+	// runtime: it is not set anew for each request.
+	slack = time.Second
+)
+
+// A conn keeps its times, and may be closed while the client still sends what nobody will read. The
+// kernel would then reset it, and the client lose the answer that is on its way.
 type conn struct {
 	net.Conn
-	linger      atomic.Bool
-	read, write deadline
+	linger atomic.Bool
+
+	began             bool // a request has, and was not answered
+	reads, writes     bool // what is set: a time to read the request under way; any to write
+	readSet, writeSet time.Duration
 }
 
-// slack is how much earlier than asked a deadline may come.
-const slack = time.Second
+func newConn(c net.Conn) *conn { return &conn{Conn: c, began: true} }
 
-// A deadline is asked for much more often than it has to be set.
-type deadline struct{ asked, set time.Time }
-
-// due says whether what is set will not do, and takes it as set.
-func (d *deadline) due() bool {
-	if early := d.asked.Sub(d.set); d.asked.Equal(d.set) || !d.asked.IsZero() && !d.set.IsZero() && 0 <= early && early <= slack {
-		return false
-	}
-	d.set = d.asked
-	return true
-}
-
-func (c *conn) SetDeadline(t time.Time) error {
-	c.read.asked, c.write.asked = t, t
-	return nil
-}
-
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.read.asked = t
-	return nil
-}
-
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.write.asked = t
-	return nil
-}
-
+// Read gives a request that has begun headersWithin in all, however often it is read, and the wait for
+// the next idleFor.
 func (c *conn) Read(b []byte) (int, error) {
-	if c.read.due() {
-		c.Conn.SetReadDeadline(c.read.asked)
+	now := sinceStart()
+	switch {
+	case c.began && !c.reads:
+		c.Conn.SetReadDeadline(time.Now().Add(headersWithin))
+	case !c.began && (c.reads || now-c.readSet > slack):
+		c.Conn.SetReadDeadline(time.Now().Add(idleFor))
+		c.readSet = now
 	}
-	return c.Conn.Read(b)
+	c.reads = c.began
+	n, err := c.Conn.Read(b)
+	c.began = c.began || n > 0
+	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	if c.write.due() {
-		c.Conn.SetWriteDeadline(c.write.asked)
+	if now := sinceStart(); !c.writes || now-c.writeSet > slack {
+		c.Conn.SetWriteDeadline(time.Now().Add(answerWithin))
+		c.writes, c.writeSet = true, now
 	}
+	c.began = false
 	return c.Conn.Write(b)
 }
 

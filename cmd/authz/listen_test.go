@@ -55,28 +55,64 @@ func TestASocketIsReplacedOnlyIfNobodyListens(t *testing.T) {
 	}
 }
 
-// A deadline is set when it counts, a second early at most, and never late.
-func TestADeadlineIsSetWhenItCounts(t *testing.T) {
-	var d deadline
-	now := time.Now()
-	ask := func(in time.Duration, want bool) {
+// timed is one end of a connection that says which deadlines are set, in seconds from now.
+type timed struct {
+	net.Conn
+	reads, writes []string
+}
+
+func inSeconds(t time.Time) string { return time.Until(t).Round(time.Second).String() }
+
+func (c *timed) SetReadDeadline(t time.Time) error {
+	c.reads = append(c.reads, inSeconds(t))
+	return nil
+}
+
+func (c *timed) SetWriteDeadline(t time.Time) error {
+	c.writes = append(c.writes, inSeconds(t))
+	return nil
+}
+
+// A request has its time as a whole, however slowly it comes; who is idle has more. What need not be set
+// again is not.
+func TestAConnectionIsGivenItsTime(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	said := &timed{Conn: near}
+	c := newConn(said)
+	read := func(want string) {
 		t.Helper()
-		d.asked = now.Add(in)
-		if got := d.due(); got != want {
-			t.Errorf("%v: to be set %v, want %v", in, got, want)
+		go far.Write([]byte("x"))
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(said.reads, " "); got != want {
+			t.Errorf("read deadlines %q, want %q", got, want)
 		}
 	}
-	if d.due() {
-		t.Error("none asked for: to be set, want not")
+	write := func(want string) {
+		t.Helper()
+		go far.Read(make([]byte, 1))
+		if _, err := c.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(said.writes, " "); got != want {
+			t.Errorf("write deadlines %q, want %q", got, want)
+		}
 	}
-	ask(3*time.Second, true)
-	ask(3*time.Second, false)
-	ask(4*time.Second, false)
-	ask(4*time.Second+1, true)
-	ask(2*time.Minute, true)
-	ask(3*time.Second, true) // no later than asked
-	if d.asked = (time.Time{}); !d.due() || d.due() {
-		t.Error("taken back: want it to be set once")
-	}
-	ask(3*time.Second, true)
+	read("3s") // from the first byte of the connection on
+	read("3s")
+	write("3s")
+	read("3s 2m0s")
+	write("3s")
+	read("3s 2m0s") // a request that comes at once and whole needs nothing new
+	read("3s 2m0s 3s")
+	read("3s 2m0s 3s")
+	write("3s")
+	read("3s 2m0s 3s 2m0s")
+	c.readSet -= 2 * slack
+	c.writeSet -= 2 * slack
+	write("3s 3s")
+	read("3s 2m0s 3s 2m0s 2m0s")
 }

@@ -26,10 +26,8 @@ func (s *service) server() *fasthttp.Server {
 		ErrorHandler:   s.reject,
 		Logger:         silent{},
 
+		// No timeouts: a conn keeps its times itself.
 		ReadBufferSize: headerBytes,
-		ReadTimeout:    3 * time.Second, // for the headers: no body is read
-		WriteTimeout:   3 * time.Second,
-		IdleTimeout:    2 * time.Minute, // longer than nginx's own 60 s, so that nginx is the one to close
 
 		MaxIdleWorkerDuration: 2 * time.Second, // a crowd that has left leaves no goroutines
 
