@@ -1,0 +1,184 @@
+-- What the rules ask of a request. Every value that a rule can ask for has a slot: path, host, method
+-- and zone, then the headers, cookies and query arguments that the limits file names.
+-- limits/field.go says the same in Go.
+
+local byte, char, find, lower, sub = string.byte, string.char, string.find, string.lower, string.sub
+local concat = table.concat
+local path = require "resty.authz.path"
+local split, unhex = path.split, path.unhex
+
+local _M = {PATH = 1, HOST = 2, METHOD = 3, ZONE = 4}
+local PATH, HOST, ZONE = _M.PATH, _M.HOST, _M.ZONE
+
+local PERCENT, PLUS, BRACKET, DOT, SPACE, TAB = byte("%+[. \t", 1, 6)
+
+-- No names yet, and the next free slot.
+function _M.new()
+    return {slots = ZONE, header = {}, cookie = {}, query = {}, names = {}, kinds = {}}
+end
+
+-- The slot of a header (in lower case), cookie or query argument.
+function _M.slot(fields, kind, name)
+    if kind == "header" and name == "cookie" then
+        name = "" -- the whole of it; no header has this name
+    end
+    local slots = fields[kind]
+    if not slots[name] then
+        fields.slots = fields.slots + 1
+        slots[name] = fields.slots
+        fields.names[fields.slots], fields.kinds[fields.slots] = name, kind
+    end
+    return slots[name]
+end
+
+local function trim(text, from, last)
+    while from <= last and (byte(text, from) == SPACE or byte(text, from) == TAB) do
+        from = from + 1
+    end
+    while last >= from and (byte(text, last) == SPACE or byte(text, last) == TAB) do
+        last = last - 1
+    end
+    return sub(text, from, last)
+end
+
+-- The first of a name counts, even if it is empty, which is as if it was not there.
+local function fill(values, slot, value)
+    if values[slot] == nil then
+        values[slot] = value ~= "" and value
+    end
+end
+
+-- Reads "name=value; name=value". Values are raw, without the blanks around them.
+local function read_cookies(q)
+    local header, slots, values = q.attrs.cookie or "", q.fields.cookie, q.values
+    local from = 1
+    local equals = find(header, "=", 1, true)
+    while equals do
+        local stop = find(header, ";", from, true) or #header + 1
+        if equals < stop then
+            local slot = slots[trim(header, from, equals - 1)]
+            if slot then
+                fill(values, slot, trim(header, equals + 1, stop - 1))
+            end
+            equals = find(header, "=", stop, true)
+        end
+        from = stop + 1
+    end
+end
+
+-- Decodes "+" and "%20"; a "%" without two hex digits stays.
+local function form_decode(text)
+    if not find(text, "%", 1, true) and not find(text, "+", 1, true) then
+        return text
+    end
+    local out, n, i = {}, 0, 1
+    while i <= #text do
+        local c = byte(text, i)
+        if c == PLUS then
+            c = SPACE
+        elseif c == PERCENT then
+            local decoded = unhex(text, i + 1)
+            if decoded then
+                c, i = decoded, i + 2
+            end
+        end
+        n, i = n + 1, i + 1
+        out[n] = char(c)
+    end
+    return concat(out)
+end
+
+-- Reads "name=value&name=value".
+local function read_query(q)
+    local query, slots, values = q.query, q.fields.query, q.values
+    local from = 1
+    local equals = find(query, "=", 1, true)
+    while equals do
+        local stop = find(query, "&", from, true) or #query + 1
+        local slot = slots[form_decode(sub(query, from, (equals < stop and equals or stop) - 1))]
+        if slot then
+            fill(values, slot, form_decode(sub(query, equals + 1, stop - 1)))
+        end
+        if equals < stop then
+            equals = find(query, "=", stop, true)
+        end
+        from = stop + 1
+    end
+end
+
+-- A host, comparable: lower case, without port and without one trailing dot. A port stands after the
+-- only colon, or after the bracket of an IPv6 address.
+local function host_of(text)
+    local host = lower(text)
+    local last, colons, colon = #host, 0, nil
+    local next_colon = find(host, ":", 1, true)
+    while next_colon do
+        colon, colons = next_colon, colons + 1
+        next_colon = find(host, ":", colon + 1, true)
+    end
+    if byte(host, 1) == BRACKET and find(host, "]:", 1, true) or byte(host, 1) ~= BRACKET and colons == 1 then
+        last = colon - 1
+    end
+    if byte(host, last) == DOT then
+        last = last - 1
+    end
+    return sub(host, 1, last)
+end
+
+-- What is known of a request. address is nil if it is unknown.
+function _M.request(fields, attrs, request_path, query, address)
+    local host = host_of(attrs.host or "")
+    local method, zone = attrs.method or "", attrs.zone or ""
+    return {
+        fields = fields, attrs = attrs, query = query, address = address,
+        values = {request_path, host ~= "" and host, method ~= "" and method, zone ~= "" and zone},
+        pieces = {}, parts = {}, read = {},
+    }
+end
+
+-- The value in a slot, false if it is missing.
+function _M.value(q, slot)
+    local value = q.values[slot]
+    if value ~= nil then
+        return value
+    end
+    local kind, name = q.fields.kinds[slot], q.fields.names[slot]
+    if kind == "header" then
+        if name == "" then
+            value = q.attrs.cookie
+        else
+            value = q.attrs.header(name)
+        end
+        value = value and value ~= "" and value
+        q.values[slot] = value or false
+        return value or false
+    end
+    if not q.read[kind] then
+        q.read[kind] = true
+        if kind == "cookie" then
+            read_cookies(q)
+        else
+            read_query(q)
+        end
+    end
+    return q.values[slot] or false
+end
+
+-- What a value, which is there, is made of: segments, labels, or itself.
+function _M.pieces(q, slot)
+    local pieces = q.pieces[slot]
+    if not pieces then
+        local value = q.values[slot]
+        if slot == PATH then
+            pieces = value == "/" and {} or split(value, "/", 2)
+        elseif slot == HOST then
+            pieces = split(value, ".", 1)
+        else
+            pieces = {value}
+        end
+        q.pieces[slot] = pieces
+    end
+    return pieces
+end
+
+return _M
