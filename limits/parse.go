@@ -173,7 +173,7 @@ func (t *table) named(kind string) []*table {
 		switch {
 		case !ok:
 		case !goodName(name):
-			one.problem("", "a name of other bytes or length, want 1 to 64 of A-Z a-z 0-9 _ -")
+			one.complain("a name of other bytes or length, want 1 to 64 of A-Z a-z 0-9 _ -")
 		default:
 			tables = append(tables, one)
 		}

@@ -64,12 +64,12 @@ func (t *table) onError(otherwise OnError) OnError {
 
 // duplicate reports that two tables have one name, at the later one.
 func (t *table) duplicate(other *table) {
-	line := other.file.line(other.path...)
-	if other.file == t.file && line > t.file.line(t.path...) {
+	line := other.file.line(other.path)
+	if other.file == t.file && line > t.file.line(t.path) {
 		other.duplicate(t)
 		return
 	}
-	t.problem("", "it is there twice, want it once; the first is at %s:%d", other.file.name, line)
+	t.complain("it is there twice, want it once; the first is at %s:%d", other.file.name, line)
 }
 
 // A draft is a limit that may still have errors, and what its overrides need of it.
@@ -134,7 +134,7 @@ func (t *table) limit(name string) *draft {
 	d.missing = t.missing(d.key)
 	d.numbers = t.numbers(d.limit.Algorithm)
 	if !t.has("rate") {
-		t.problem("", `rate is absent, want rate = %s`, wantRate)
+		t.complain(`rate is absent, want rate = %s`, wantRate)
 	}
 	t.cost(d)
 	if d.limit.Algorithm == 0 {
@@ -159,7 +159,7 @@ func (t *table) algorithm() Algorithm {
 		names = append(names, a.name)
 	}
 	if !t.has("algorithm") {
-		t.problem("", "algorithm is absent, want algorithm = one of %s", strings.Join(names, ", "))
+		t.complain("algorithm is absent, want algorithm = one of %s", strings.Join(names, ", "))
 	}
 	i, ok := t.word("algorithm", names...)
 	if !ok {
@@ -194,7 +194,7 @@ func (t *table) cost(d *draft) {
 	}
 	d.cost, d.costHeader = 0, strings.ToLower(name)
 	if !t.has("cost_max") {
-		t.problem("", `cost_max is absent, want cost_max = %s: what a bad or missing %s costs`, span(1, most), name)
+		t.complain(`cost_max is absent, want cost_max = %s: what a bad or missing %s costs`, span(1, most), name)
 	}
 	d.costMax, _ = t.whole("cost_max", 1, most)
 }
@@ -249,7 +249,7 @@ const wantParts = "ip, host, method, path, path:raw, zone, header:NAME, cookie:N
 // key reads the parts of a key; false: something in it is wrong.
 func (t *table) key() ([]partSpec, bool) {
 	if !t.has("key") {
-		t.problem("", `key is absent, want a list such as ["ip"], of %s; [] is one bucket for everybody`, wantParts)
+		t.complain(`key is absent, want a list such as ["ip"], of %s; [] is one bucket for everybody`, wantParts)
 		return nil, false
 	}
 	values, ok := t.values["key"].([]any)

@@ -28,7 +28,7 @@ func (p *parser) readOverrides() {
 		d := p.drafts[name]
 		if d == nil {
 			if !p.blind {
-				t.problem("", "there is no limit %s, want %s", name, p.limitNames(name))
+				t.complain("there is no limit %s, want %s", name, p.limitNames(name))
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func (p *parser) limitNames(got string) string {
 func (t *table) override(d *draft) *Rate {
 	t.known("rate", "burst")
 	if !t.has("rate") && !t.has("burst") {
-		t.problem("", "rate and burst are absent, want one of them")
+		t.complain("rate and burst are absent, want one of them")
 		return nil
 	}
 	a := d.limit.Algorithm
@@ -112,10 +112,10 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 	}
 	switch {
 	case len(d.key) == 0:
-		t.problem("", "key = [] is one bucket for everybody, want no override of it")
+		t.complain("key = [] is one bucket for everybody, want no override of it")
 		return nil, false
 	case len(values) != len(d.key):
-		t.problem("", "its number of values is %d, want %d, joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
+		t.complain("its number of values is %d, want %d, joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
 		return nil, false
 	}
 	for i, part := range d.key {
@@ -125,7 +125,7 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 			if part.secret() {
 				shown = "no digest"
 			}
-			t.problem("", "the value of %s is %s, want %s", part, shown, want)
+			t.complain("the value of %s is %s, want %s", part, shown, want)
 			return nil, false
 		}
 		values[i] = canonical

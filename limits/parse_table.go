@@ -72,14 +72,19 @@ func (f *file) values() map[string]any {
 }
 
 // line is where a key or a table header stands; for a table without a header, where its first key does.
-func (f *file) line(path ...string) int {
+func (f *file) line(path toml.Key) int {
 	if f.lines == nil {
 		f.lines = map[string]int{}
 		for key, value := range f.top {
 			f.note(toml.Key{key}, value)
 		}
 	}
-	return f.lines[toml.Key(path).String()]
+	for n := len(path); n > 0; n-- { // the line of a key "" is said to be that of its table
+		if line := f.lines[path[:n].String()]; line > 0 {
+			return line
+		}
+	}
+	return 1
 }
 
 // note remembers the lines of a key and of all that is in it, and returns the key's.
@@ -130,17 +135,20 @@ type table struct {
 	secret func(key string) bool // whether the value at a key may be read by nobody; nil: none is
 }
 
-// problem reports what is wrong at a key's line, "" being the table's own.
+// problem reports what is wrong at the line of a key.
 func (t *table) problem(key, format string, args ...any) {
-	path := t.path
-	if key != "" {
-		path = append(slices.Clip(path), key)
-	}
+	t.report(append(slices.Clip(t.path), key), format, args...)
+}
+
+// complain reports what is wrong with the table as a whole, at its header.
+func (t *table) complain(format string, args ...any) { t.report(t.path, format, args...) }
+
+func (t *table) report(path []string, format string, args ...any) {
 	where := ""
 	if t.title != "" {
 		where = t.title + ": "
 	}
-	line := t.file.line(path...)
+	line := t.file.line(path)
 	text := fmt.Sprintf("%s:%d: %s", t.file.name, line, where) + fmt.Sprintf(format, args...)
 	t.p.report(t.file.order, line, text)
 }

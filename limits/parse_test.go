@@ -101,7 +101,7 @@ func TestFiftyThousandOverridesAreRead(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, text string) *Set {
+func load(t testing.TB, text string) *Set {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "limits.toml")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
