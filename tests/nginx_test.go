@@ -31,6 +31,12 @@ var alarms = []string{"unexpected status", "too big header", "[crit]", "[alert]"
 // nginx.conf stand the project's includes, in authz/, and files, by name.
 func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer {
 	t.Helper()
+	return startNginxWith(t, "worker_processes 1;", conf, files)
+}
+
+// startNginxWith is startNginx with main as what stands before http{}.
+func startNginxWith(t testing.TB, main, conf string, files map[string]string) *nginxServer {
+	t.Helper()
 	n := &nginxServer{dir: t.TempDir(), exited: make(chan struct{})}
 	for name, text := range shippedIncludes(t) {
 		n.write(t, name, text)
@@ -61,7 +67,7 @@ func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer
 	n.write(t, "nginx.conf", `
 		daemon off;
 		user root;                       # workers read temporary folders and unix sockets
-		worker_processes 1;
+		`+main+`
 		worker_shutdown_timeout 5s;
 		pid nginx.pid;
 		error_log stderr notice;

@@ -64,6 +64,15 @@ local function compile_part(sp, fields, known)
     return part
 end
 
+-- The lengths of prefixes to try, by the bytes of an address; nil: no part of the key is ip. A family
+-- without any may be null.
+local function override_lengths(prefixes)
+    local function list(lengths)
+        return type(lengths) == "table" and lengths or {}
+    end
+    return prefixes and {[4] = list(prefixes.ipv4), [16] = list(prefixes.ipv6)}
+end
+
 -- Compiles how a limit is keyed. parts is those that earlier limits have.
 function _M.compile(policy, limit, paths, fields, parts)
     local key = {
@@ -72,7 +81,7 @@ function _M.compile(policy, limit, paths, fields, parts)
         cost_slot = limit.cost_header and field.slot(fields, "header", limit.cost_header),
         head = policy.key_prefix .. ":v1:{",
         tail = "}:" .. limit.name .. ":" .. CODES[limit.algorithm],
-        overrides = limit.overrides, prefixes = limit.override_prefixes,
+        overrides = limit.overrides, lengths = override_lengths(limit.override_prefixes),
         v4 = policy.defaults.ipv4_prefix, v6 = policy.defaults.ipv6_prefix,
     }
     for i, sp in ipairs(limit.key) do
@@ -148,11 +157,11 @@ local function identity_of(q, key, own_ip)
 end
 
 local function override_of(q, key, identity)
-    local prefixes, address = key.prefixes, q.address
-    if not prefixes then
+    local address = q.address
+    if not key.lengths then
         return key.overrides[identity]
     end
-    local lengths = address and (#address == 4 and prefixes.ipv4 or prefixes.ipv6)
+    local lengths = address and key.lengths[#address]
     for i = 1, lengths and #lengths or 0 do
         local own_ip = "ip=" .. ip.prefix_text(address, lengths[i])
         local rate = key.overrides[identity_of(q, key, own_ip)]
