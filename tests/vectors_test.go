@@ -33,6 +33,8 @@ var bodies = []body{
 			return storeTaker(s)
 		}
 	}},
+	{"nginx-redis", packBody("/redis")},
+	{"nginx-shdict", packBody("/shdict")},
 }
 
 // A taker decides one request; what it stores outlives the call, and nothing else.

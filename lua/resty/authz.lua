@@ -1,0 +1,339 @@
+--- authz inside nginx: the limits file, the Redis scripts, the keys and the answers of the service, with
+-- no hop in between. README.md has a complete nginx.conf.
+--
+--     init_by_lua_block   { authz = assert(require("resty.authz").new{policy = "limits.json", redis = {}}) }
+--     access_by_lua_block { authz.access() }
+
+local decision = require "resty.authz.decision"
+local duration = require "resty.authz.duration"
+local metrics = require "resty.authz.metrics"
+local numbers = require "resty.authz.numbers"
+local policy = require "resty.authz.policy"
+local redis = require "resty.authz.redis"
+local refusals = require "resty.authz.refusals"
+local scripts = require "resty.authz.scripts"
+local shdict = require "resty.authz.shdict"
+
+local ngx = ngx
+local format, min = string.format, math.min
+
+local _M = {_VERSION = "0.1.0"}
+
+local OPTIONS = {
+    policy = "string", redis = "table", dict = "string", metrics = "string", headers = "string",
+    retry_after_max = "string", admitted_headers = "boolean", refusal_cache = "boolean",
+}
+local HEADERS = {
+    ietf = {ietf = true}, legacy = {legacy = true}, both = {ietf = true, legacy = true},
+}
+
+-- What is wrong with the options, or nil.
+local function option_error(options)
+    if type(options) ~= "table" then
+        return format("the options are a %s, want a table", type(options))
+    end
+    for name, value in pairs(options) do
+        local want = OPTIONS[name]
+        if not want then
+            return tostring(name) .. " is no option, want one of admitted_headers, dict, headers, metrics, "
+                .. "policy, redis, refusal_cache, retry_after_max"
+        elseif type(value) ~= want then
+            return format("%s is a %s, want a %s", name, type(value), want)
+        end
+    end
+    if options.headers and not HEADERS[options.headers] then
+        return format('headers = %q, want "ietf", "legacy" or "both"', options.headers)
+    elseif options.refusal_cache and not (options.policy and options.redis) then
+        return "refusal_cache = true, want policy and redis beside it: it caches what Redis refuses"
+    end
+    for name, dict in pairs({dict = options.dict or "authz", metrics = options.metrics}) do
+        if not ngx.shared[dict] then
+            return format("%s = %q, but nginx.conf has no lua_shared_dict %s", name, dict, dict)
+        end
+    end
+end
+
+local function header_style(options)
+    local given = HEADERS[options.headers or "ietf"]
+    local style = {ietf = given.ietf, legacy = given.legacy}
+    if options.retry_after_max then
+        local ms, problem = duration.ms(options.retry_after_max)
+        if problem then
+            return nil, "retry_after_max " .. problem
+        elseif ms % 1000 ~= 0 then
+            return nil, format("retry_after_max = %q, want whole seconds", options.retry_after_max)
+        end
+        style.retry_after_max = ms / 1000
+    end
+    return style
+end
+
+-- A line of the error log every half a minute for each kind of trouble, however many requests have it.
+local function log_seldom(self, kind, text)
+    if self.shdict.dict:add("\0logged|" .. kind, true, 30) then
+        ngx.log(ngx.ERR, "authz: ", text)
+    end
+end
+
+-- What is known of the request that is being served.
+local function attributes()
+    local var, headers = ngx.var, nil
+    return {
+        method = ngx.req.get_method(), target = var.request_uri, host = var.host, ip = var.remote_addr,
+        zone = var.authz_zone, cookie = var.http_cookie,
+        header = function(name)
+            headers = headers or ngx.req.get_headers(0)
+            local value = headers[name]
+            return type(value) == "table" and table.concat(value, ", ") or value
+        end,
+    }
+end
+
+-- Counts what each limit said, and makes one answer of it.
+local function decide(self, checks, results)
+    for i = 1, #checks do
+        self.metrics:decision(checks[i].limit, results[i].allowed and "admitted" or "limited")
+    end
+    return decision.decide(checks, results)
+end
+
+-- Answers without Redis.
+local function degrade(self, checks, kind, err)
+    self.metrics:store_error(kind)
+    log_seldom(self, kind, format("Redis cannot answer (%s), on_error decides: %s", kind, err))
+    local client_caused = decision.client_caused(kind)
+    local d, left = decision.degrade(checks, client_caused)
+    if d.verdict == "admitted" and #left > 0 then
+        local by_share = decide(self, left, self.shdict:take(nil, left))
+        if by_share.limit then
+            by_share.degraded = d.degraded
+            d = by_share
+        end
+    end
+    for i = 1, #checks do
+        local limit = checks[i].limit
+        local by = decision.on_error(limit, client_caused)
+        if by == "deny" and not limit.shadow then
+            self.metrics:decision(limit, "unavailable")
+        elseif by == "allow" then
+            self.metrics:decision(limit, "admitted")
+        end
+    end
+    if d.degraded then
+        self.metrics:degraded(d.degraded)
+    end
+    return d
+end
+
+-- Asks Redis, or the refusal cache in front of it.
+local function ask_redis(self, checks)
+    local epoch = self.refusals and self.refusals:epoch()
+    if epoch then
+        local refusal = self.refusals:find(epoch, checks, function(limit)
+            self.metrics:decision(limit, "limited")
+        end)
+        if refusal then
+            self.metrics:cached()
+            return refusal
+        end
+    end
+    local sent_us = epoch and self.shdict.now_us()
+    local results, kind, err = self.redis:take(nil, checks)
+    if not results then
+        return degrade(self, checks, kind, err)
+    end
+    local d = decide(self, checks, results)
+    if epoch and d.verdict == "limited" then
+        self.refusals:remember(epoch, checks, results, sent_us)
+    end
+    return d
+end
+
+local function decide_checks(self, checks)
+    for i = 1, #checks do
+        if checks[i].rate.limit == 0 then
+            self.metrics:decision(checks[i].limit, "limited")
+        end
+    end
+    local refusal, rest = decision.refuse_at_once(checks)
+    if refusal then
+        return refusal
+    elseif #rest == 0 then
+        return decision.new("admitted")
+    elseif self.redis then
+        return ask_redis(self, rest)
+    end
+    return decide(self, rest, self.shdict:take(nil, rest))
+end
+
+-- Decides the request by the set of limits.
+local function decide_request(self, set)
+    local m = set:match(attributes())
+    for i = 1, #m.missing do
+        self.metrics:missing(m.missing[i])
+    end
+    for i = 1, #m.unlimited do
+        self.metrics:decision(m.unlimited[i], "admitted")
+    end
+    if m.verdict == "limits" then
+        return decide_checks(self, m.checks)
+    elseif m.verdict ~= "deny" then
+        return decision.new("admitted")
+    end
+    local d = decision.new("blocked")
+    for i = 1, #m.missing do
+        local limit = m.missing[i]
+        if limit.name == m.rule and not limit.shadow then
+            self.metrics:decision(limit, "blocked")
+            d.limit = limit
+        end
+    end
+    return d
+end
+
+-- The decision of a client request, and whether it was made before: nginx runs the phases again after an
+-- internal redirect and after a rewrite, which is still the same request. The marker is a variable, since
+-- they survive that and ngx.ctx does not. A subrequest is part of a request that was decided.
+local function check(self)
+    if not self.policy then
+        error("authz: check() and access() need new{policy = …}", 3)
+    end
+    local var = ngx.var
+    local status = var.authz_status
+    if not status then
+        error("authz: this server{} does not include authz/openresty.conf", 3)
+    elseif ngx.is_subrequest then
+        return decision.new("admitted"), true
+    elseif status ~= "" then
+        return decision.of_status(status), true
+    end
+    local set = self.policy:current()
+    local d = decide_request(self, set)
+    d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
+    self.metrics:request(d.verdict)
+    var.authz_status = d.status
+    if d.limit then
+        var.authz_limit = d.limit.name
+    end
+    if d.degraded then
+        var.authz_degraded = d.degraded
+    end
+    return d, false
+end
+
+local function set_headers(headers)
+    for name, value in pairs(headers) do
+        ngx.header[name] = value
+    end
+end
+
+-- Makes nginx do what the decision says, and ends the phase. DECLINED leaves the last word to nginx's own
+-- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close.
+local function apply(self, d)
+    if d.verdict ~= "admitted" then
+        set_headers(decision.refusal_headers(d, self.style))
+        return ngx.exit(d.status)
+    end
+    if self.admitted_headers then
+        set_headers(decision.rate_limit_headers(d, self.style, {}))
+    end
+    if d.hold_us > 0 then
+        ngx.sleep(d.hold_us / 1000000)
+    end
+    return ngx.exit(ngx.DECLINED)
+end
+
+-- Decides one key by the numbers that the caller brings: the result, or nil, what went wrong and its kind.
+local function take_one(self, algorithm, key, given)
+    local row, problem = numbers.check(algorithm, key, given, self.functions.gcd)
+    if not row then
+        error(format("authz.%s: %s", algorithm, problem), 3)
+    end
+    if not self.redis then
+        return self.shdict:take(row.now_us, {row}, row.peek)[1]
+    end
+    local reply, kind, err = self.redis:call(algorithm, numbers.arguments(row))
+    if not reply then
+        return nil, err, kind
+    end
+    return {allowed = reply[1] == 1, remaining = reply[2], wait_us = reply[3], reset_us = reply[4]}
+end
+
+local ALGORITHMS = {"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}
+
+-- What the user is given: functions, called with a dot or a colon.
+local function handle(self)
+    local authz = {}
+    for _, algorithm in ipairs(ALGORITHMS) do
+        authz[algorithm] = function(key, given, given_after_self)
+            if key == authz then
+                key, given = given, given_after_self
+            end
+            local result, err, kind = take_one(self, algorithm, key, given)
+            return result, err, kind
+        end
+    end
+    function authz.check()
+        local d = check(self)
+        return d
+    end
+    function authz.access()
+        local d, again = check(self)
+        if again then
+            return ngx.exit(ngx.DECLINED)
+        end
+        return apply(self, d)
+    end
+    function authz.apply(d, d_after_self)
+        return apply(self, d_after_self or d)
+    end
+    function authz.metrics()
+        ngx.header["Content-Type"] = "text/plain; version=0.0.4"
+        ngx.print(self.metrics:text(self.policy and self.policy:current().limits or {}))
+    end
+    return authz
+end
+
+--- new{…} at init: README.md has the options. A mistake in them is an error that blames the caller; what
+-- the world has done (no policy, scripts of another version) is returned as nil and a text.
+function _M.new(options)
+    local problem = option_error(options)
+    local style
+    if not problem then
+        style, problem = header_style(options)
+    end
+    if problem then
+        error("authz.new: " .. problem, 2)
+    end
+    local loaded, err = scripts.load()
+    if not loaded then
+        return nil, err
+    end
+    local self = {
+        functions = scripts.fragments(loaded), style = style, admitted_headers = options.admitted_headers,
+        metrics = metrics.new(options.metrics and ngx.shared[options.metrics]),
+    }
+    self.shdict = shdict.new(ngx.shared[options.dict or "authz"], self.functions, function(event)
+        self.metrics:dict_event(event)
+    end)
+    if options.redis then
+        self.redis, problem = redis.new(options.redis, loaded, function(kind, text)
+            log_seldom(self, kind, text)
+        end)
+        if not self.redis then
+            error("authz.new: " .. problem, 2)
+        end
+    end
+    if options.policy then
+        self.policy, err = policy.new(options.policy)
+        if not self.policy then
+            return nil, err
+        end
+    end
+    if options.refusal_cache then
+        self.refusals = refusals.new(self.shdict, self.redis, self.policy:current().key_prefix .. ":v1:epoch")
+    end
+    return handle(self)
+end
+
+return _M

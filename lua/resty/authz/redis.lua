@@ -1,0 +1,306 @@
+-- The buckets in Redis, over cosockets. It calls the scripts of the service under the same keys,
+-- so that a request counted here is counted there.
+--
+-- Every request takes a connection of its own from the worker's pool and gives it back; nothing
+-- else is shared. After any error the connection is closed: what it would say next may be the
+-- answer to a request that has given up.
+
+local duration = require "resty.authz.duration"
+
+local format, find, sub = string.format, string.find, string.sub
+local unpack, type = unpack, type
+
+local _M = {}
+_M.__index = _M
+
+local OPTIONS = {
+    host = "string", port = "number", socket = "string", user = "string", password = "string",
+    database = "number", tls = "boolean", tls_verify = "boolean", tls_name = "string",
+    timeout = "duration", connect_timeout = "duration", send_timeout = "duration",
+    read_timeout = "duration", pool_size = "number", pool_idle = "duration",
+}
+local ALGORITHMS = {
+    token_bucket = 1, leaky_bucket = 2, fixed_window = 3, sliding_window = 4, sliding_counter = 5,
+}
+
+-- The client library, and its name: OpenResty's, else Debian's older one.
+local function find_library()
+    for _, name in ipairs {"resty.redis", "nginx.redis"} do
+        local found, library = pcall(require, name)
+        if found then return library, name end
+    end
+    return nil, "redis: neither resty.redis nor nginx.redis is installed (OpenResty has the first, "
+        .. "Debian's lua-nginx-redis the second)"
+end
+
+-- What is wrong with the options, or nil. timeouts become milliseconds.
+local function option_error(options, ms)
+    for name, value in pairs(options) do
+        local want = OPTIONS[name]
+        if not want then
+            local known = {}
+            for option in pairs(OPTIONS) do known[#known + 1] = option end
+            table.sort(known)
+            return format("redis.%s is no option, want one of %s", tostring(name), table.concat(known, ", "))
+        elseif want == "duration" then
+            local problem
+            ms[name], problem = duration.ms(value)
+            if problem then return format("redis.%s %s", name, problem) end
+        elseif type(value) ~= want then
+            return format("redis.%s is a %s, want a %s", name, type(value), want)
+        end
+    end
+    if options.socket and (options.host or options.port or options.tls) then
+        return "redis.socket stands beside host, port or tls, want one or the other"
+    elseif options.user and not options.password then
+        return "redis.user has no redis.password beside it"
+    end
+    for name, least in pairs {port = 1, database = 0, pool_size = 1} do
+        local value = options[name]
+        if value and (value < least or value % 1 ~= 0) then
+            return format("redis.%s = %s, want a whole number from %d", name, tostring(value), least)
+        end
+    end
+end
+
+-- What the library cannot do and the options ask for, or nil. Debian's makes a command of every
+-- name that it is asked for, hence rawget.
+local function library_error(library, name, options)
+    if rawget(library, "set_timeouts") then return nil end
+    if options.tls then
+        return format("redis.tls = true, but %s has no TLS, want resty.redis 0.28 or later", name)
+    end
+    for _, option in ipairs {"connect_timeout", "send_timeout", "read_timeout"} do
+        if options[option] then
+            return format("redis.%s is set, but %s has one timeout for all, want redis.timeout or "
+                .. "resty.redis 0.28 or later", option, name)
+        end
+    end
+end
+
+-- A pooled connection is logged in and on its database: whatever differs in that is another pool.
+local function pool_name(options, address)
+    local user = ngx.encode_base64(ngx.sha1_bin((options.user or "") .. "\0" .. (options.password or "")))
+    return format("authz|%s|%d|%s|%s|%s|%s", address, options.database or 0, user,
+        tostring(options.tls or false), tostring(options.tls_verify ~= false), options.tls_name or "")
+end
+
+--- new returns a store, or nil and what is wrong with the options. Nothing is connected yet.
+-- log(kind, text) is told what an operator may want to know and no request suffers from.
+function _M.new(options, scripts, log)
+    local ms = {}
+    local problem = option_error(options, ms)
+    if problem then return nil, problem end
+    local library, name = find_library()
+    if not library then return nil, name end
+    problem = library_error(library, name, options)
+    if problem then return nil, problem end
+
+    local self = {library = library, scripts = scripts, options = options, log = log}
+    local timeout = ms.timeout or 50
+    self.connect_ms, self.send_ms = ms.connect_timeout or timeout, ms.send_timeout or timeout
+    self.read_ms = ms.read_timeout or timeout
+    self.idle_ms, self.pool_size = ms.pool_idle or 60000, options.pool_size or 64
+    local address
+    if options.socket then
+        self.host = "unix:" .. options.socket
+        address = self.host
+    else
+        self.host, self.port = options.host or "127.0.0.1", options.port or 6379
+        address = format("%s|%d", self.host, self.port)
+    end
+    self.connect_options = {pool = pool_name(options, address)}
+    if options.tls then
+        self.connect_options.ssl = true
+        self.connect_options.ssl_verify = options.tls_verify ~= false
+        self.connect_options.server_name = options.tls_name or options.host
+    end
+    return setmetatable(self, _M)
+end
+
+-- The words of Redis's errors that have a kind of their own; those of a script's own errors stand
+-- further back, after a "-".
+local KINDS = {
+    {"NOSCRIPT", "noscript"}, {"OOM", "oom"}, {"READONLY", "readonly"}, {"MISCONF", "misconf"},
+    {"LOADING", "loading"}, {"BUSY", "busy"}, {"NOPERM", "noperm"}, {"NOAUTH", "noauth"},
+    {"WRONGPASS", "noauth"}, {"WRONGTYPE", "wrongtype"}, {"CLUSTERDOWN", "clusterdown"},
+    {"MOVED", "moved"}, {"ASK", "moved"}, {"TRYAGAIN", "moved"}, {"CROSSSLOT", "crossslot"},
+}
+local PHRASES = {
+    {"ACL failure in script", "noperm"}, {"The user executing the script can't", "noperm"},
+    {"max number of clients reached", "pool"}, {"invalid password", "noauth"},
+    {"do not hash to the same slot", "crossslot"}, {"non local key", "crossslot"},
+}
+
+--- reply_kind sorts an error that Redis sent, in the words of the service's metrics.
+function _M.reply_kind(text)
+    for _, known in ipairs(KINDS) do
+        if sub(text, 1, #known[1] + 1) == known[1] .. " " then return known[2] end
+    end
+    if sub(text, 1, 4) ~= "ERR " then return "other" end
+    for _, known in ipairs(KINDS) do
+        if find(text, "-" .. known[1] .. " ", 1, true) then return known[2] end
+    end
+    for _, known in ipairs(PHRASES) do
+        if find(text, known[1], 1, true) then return known[2] end
+    end
+    return "other"
+end
+
+--- connection_kind sorts an error of the connection itself.
+function _M.connection_kind(text)
+    if text == "timeout" then return "timeout" end
+    if find(text, "too many waiting", 1, true) then return "pool" end
+    if sub(text, 1, 14) == "unknown prefix" then return "malformed" end
+    return "network"
+end
+
+-- Sends a command. reply, or nil, the error's kind and text; the connection is closed then.
+local function command(connection, name, ...)
+    local reply, err = connection[name](connection, ...)
+    if reply then return reply end -- ngx.null, for one, is no error
+    if reply == false then
+        local kind = _M.reply_kind(err)
+        if kind ~= "noscript" then connection:close() end
+        return nil, kind, err
+    end
+    connection:close()
+    return nil, _M.connection_kind(err), err
+end
+
+-- Logs in and selects the database, on a connection that is new.
+local function greet(self, connection)
+    local options, reply, kind, err = self.options, true, nil, nil
+    if options.user then
+        reply, kind, err = command(connection, "auth", options.user, options.password)
+    elseif options.password then
+        reply, kind, err = command(connection, "auth", options.password)
+    end
+    if reply and (options.database or 0) > 0 then
+        reply, kind, err = command(connection, "select", format("%d", options.database))
+    end
+    return reply, kind, err
+end
+
+local function connect(self)
+    local connection, err = self.library:new()
+    if not connection then return nil, "network", err end
+    if rawget(self.library, "set_timeouts") then
+        connection:set_timeouts(self.connect_ms, self.send_ms, self.read_ms)
+    else
+        connection:set_timeout(self.read_ms)
+    end
+    local connected
+    if self.port then
+        connected, err = connection:connect(self.host, self.port, self.connect_options)
+    else
+        connected, err = connection:connect(self.host, self.connect_options)
+    end
+    if not connected then
+        connection:close() -- a failed handshake leaves it open
+        return nil, _M.connection_kind(err), err
+    end
+    if connection:get_reused_times() == 0 then
+        local ok, kind, said = greet(self, connection)
+        if not ok then return nil, kind, said end
+    end
+    return connection
+end
+
+--- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
+-- text; after any other error nobody knows whether it ran, and nothing is sent again.
+-- args is numkeys, the keys, and ARGV. It returns the reply, or nil, the error's kind and text.
+function _M:call(script, args)
+    local connection, kind, err = connect(self)
+    if not connection then return nil, kind, err end
+    script = self.scripts[script]
+    local reply
+    reply, kind, err = command(connection, "evalsha", script.sha, unpack(args))
+    if kind == "noscript" then
+        self.log(kind, "Redis has forgotten the scripts, as after a restart: they are sent again")
+        reply, kind, err = command(connection, "eval", script.text, unpack(args))
+    end
+    if not reply then return nil, kind, err end
+    connection:set_keepalive(self.idle_ms, self.pool_size)
+    return reply
+end
+
+--- get returns the text of a key, false when there is none, or nil, the error's kind and text.
+function _M:get(key)
+    local connection, kind, err = connect(self)
+    if not connection then return nil, kind, err end
+    local reply
+    reply, kind, err = command(connection, "get", key)
+    if not reply then return nil, kind, err end
+    connection:set_keepalive(self.idle_ms, self.pool_size)
+    return reply ~= ngx.null and reply
+end
+
+-- The five arguments of a check, the cost left out, as one array of texts. A rate keeps them.
+local words_of = setmetatable({}, {__mode = "k"})
+
+function _M.words(limit, rate)
+    local words = words_of[rate]
+    if words then return words end
+    local algorithm = ALGORITHMS[limit.algorithm]
+    local a, b, c = rate.limit, rate.window_us, limit.offset_us
+    if algorithm <= 2 then a, b, c = rate.n, rate.w, rate.capacity end
+    if limit.shadow then algorithm = -algorithm end
+    words = {format("%d", algorithm), format("%d", a), format("%d", b), format("%d", c)}
+    words_of[rate] = words
+    return words
+end
+
+local function malformed(text, ...)
+    return nil, "malformed", "Redis sent no reply of the script take: " .. format(text, ...)
+end
+
+-- The results in a reply. One that is not exactly what the script writes is an error, and never
+-- taken for an answer.
+local function read_reply(reply, checks)
+    if type(reply) ~= "table" or #reply ~= 1 + 4 * #checks then
+        return malformed("%s, want %d numbers", type(reply) == "table" and #reply or type(reply),
+            1 + 4 * #checks)
+    end
+    for i = 1, #reply do
+        if type(reply[i]) ~= "number" then return malformed("a %s, want a number", type(reply[i])) end
+    end
+    if reply[1] == -1 then
+        return nil, "wrongtype", "a key of this request holds another Redis type: delete it"
+    end
+    local results, admitted = {}, 1
+    for i = 1, #checks do
+        local at = 4 * i - 2
+        results[i] = {
+            allowed = reply[at] == 1, remaining = reply[at + 1], wait_us = reply[at + 2],
+            reset_us = reply[at + 3],
+        }
+        if reply[at] ~= 1 and not checks[i].limit.shadow then admitted = 0 end
+    end
+    if reply[1] ~= admitted then return malformed("status %d, want %d by the rows", reply[1], admitted) end
+    return results
+end
+
+--- take charges every check of a request or none, in one EVALSHA, and returns a result for each:
+-- allowed (true or false), remaining, wait_us, reset_us. now_us nil or 0: Redis's clock. A peek
+-- charges nothing. On failure it returns nil, the error's kind and text.
+function _M:take(now_us, checks, peek)
+    local n = #checks
+    local args = {n}
+    for i = 1, n do args[i + 1] = checks[i].key end
+    args[n + 2] = format("%d", now_us or 0)
+    args[n + 3] = peek and -n or n
+    local to = n + 3
+    for i = 1, n do
+        local check = checks[i]
+        local words = _M.words(check.limit, check.rate)
+        args[to + 1], args[to + 2], args[to + 3], args[to + 4] = words[1], words[2], words[3], words[4]
+        args[to + 5] = format("%d", check.cost)
+        to = to + 5
+    end
+    local reply, kind, err = self:call("take", args)
+    if not reply then return nil, kind, err end
+    return read_reply(reply, checks)
+end
+
+return _M
