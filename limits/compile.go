@@ -27,7 +27,7 @@ func compile(sp *spec) *Set {
 	known := map[partSpec]int{}
 	for i := range sp.limits {
 		l := &sp.limits[i]
-		l.limit.Name = l.name
+		l.limit.Name, l.limit.Index = l.name, i
 		l.limit.rule = s.limitRule(l, known)
 		s.limits = append(s.limits, &l.limit)
 		add(&l.ruleSpec, Limits, &l.limit)

@@ -61,6 +61,7 @@ type Rate struct {
 // Limit is one [limit.NAME] table.
 type Limit struct {
 	Name      string
+	Index     int // its place in Set.Limits
 	Algorithm Algorithm
 	Rate      Rate
 	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window

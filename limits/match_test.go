@@ -265,3 +265,35 @@ func TestUnlimitedIsNoCheckAndZeroIsOne(t *testing.T) {
 	ask("limits c{} unlimited:a unlimited:b", "GET http://h/c", "ip: 198.51.100.1")
 	ask("limits unlimited:a unlimited:b", "GET http://h/", "ip: 198.51.100.1")
 }
+
+func TestAMatchRemembersNothingOfTheRequestBefore(t *testing.T) {
+	sets := []*Set{
+		load(t, keyed("a", "ip", "header:X-A", "cookie:c", "query:q", "zone")+keyed("b", "header:X-A")+"match = { query = { p = \"*\" } }\n"),
+		load(t, keyed("a", "cookie:c", "host")+"cost = \"header:X-A\"\ncost_max = 3\n[deny.x]\nmatch = { zone = \"z\" }\n"),
+	}
+	requests := [][]string{
+		{"GET http://h/a?q=1&p=2", "X-A: 1", "Cookie: c=1", "zone: y", "ip: 10.0.0.1"},
+		{"POST http://i/"},
+		{"GET http://h/?q&q=2&p", "Cookie: c=; c=2", "ip: 2001:db8::1"},
+		{"GET http://j/b", "zone: z"},
+		{"GET http://h/?%71=%31", "X-A: 2", "Cookie: d=1;c=3"},
+	}
+	used := new(Match)
+	for i := range requests {
+		for j := range requests {
+			for _, set := range sets {
+				for _, r := range [][]string{requests[i], requests[j]} {
+					fresh, a := new(Match), newAttrs(t, set, r[0], r[1:]...)
+					if len(r) == 1 {
+						a.Headers = nil // absent and empty are the same
+					}
+					set.Match(a, used)
+					set.Match(a, fresh)
+					if used.show() != fresh.show() {
+						t.Errorf("%q: %s, want %s", r, used.show(), fresh.show())
+					}
+				}
+			}
+		}
+	}
+}

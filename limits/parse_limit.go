@@ -14,10 +14,9 @@ var defaultKeys = []string{"on_error", "replicas", "hold_max", "ipv4_prefix", "i
 // readDefaults reads [defaults], which may stand in one file.
 func (p *parser) readDefaults() {
 	p.spec.ipv4Prefix, p.spec.ipv6Prefix, p.spec.replicas, p.spec.holdMaxUS = 32, 64, 1, 400000
-	for i, t := range p.defaults {
+	for i, t := range slices.Backward(p.defaults) { // the first has the last word
 		if i > 0 {
 			t.duplicate(p.defaults[0])
-			continue
 		}
 		t.known(defaultKeys...)
 		p.onError = t.onError(OnErrorLocal)
@@ -76,7 +75,8 @@ func (t *table) duplicate(other *table) {
 type draft struct {
 	limitSpec
 	numbers
-	keyed bool // its key is right, so that overrides can be held against it
+	keyed    bool // its key is right, so that overrides can be held against it
+	badBurst bool // its burst is wrong, and no override can inherit it
 }
 
 // readRules reads [limit.NAME], [allow.NAME] and [deny.NAME].
@@ -85,22 +85,23 @@ func (p *parser) readRules() {
 	for _, t := range p.rules {
 		if other := first[t.title]; other != nil {
 			t.duplicate(other)
-			continue
-		}
-		first[t.title] = t
-		kind, name := t.path[0], t.path[1]
-		if kind == "limit" {
-			p.drafts[name] = t.limit(name)
-			continue
-		}
-		t.known("match", "unless")
-		rule := ruleSpec{name, t.cond("match"), t.cond("unless")}
-		if kind == "allow" {
-			p.spec.allow = append(p.spec.allow, rule)
 		} else {
-			p.spec.deny = append(p.spec.deny, rule)
+			first[t.title] = t
+		}
+		switch name := t.path[1]; t.path[0] {
+		case "limit":
+			p.drafts[name] = t.limit(name)
+		case "allow":
+			p.spec.allow = append(p.spec.allow, t.rule(name))
+		case "deny":
+			p.spec.deny = append(p.spec.deny, t.rule(name))
 		}
 	}
+}
+
+func (t *table) rule(name string) ruleSpec {
+	t.known("match", "unless")
+	return ruleSpec{name, t.cond("match"), t.cond("unless")}
 }
 
 // finish puts the rules into the order of their names.
@@ -137,18 +138,17 @@ func (t *table) limit(name string) *draft {
 		t.complain(`rate is absent, want rate = %s`, wantRate)
 	}
 	t.cost(d)
-	if d.limit.Algorithm == 0 {
-		return d
+	d.limit.OffsetUS = t.utcOffset(d)
+	d.badBurst = d.burst == nil && t.has("burst")
+	if d.limit.Algorithm == 0 || d.rate == nil || d.badBurst {
+		return d // which has been reported
 	}
-	if d.rate != nil {
-		if rate := t.fit(d.limit.Algorithm, d.numbers); rate != nil {
-			d.limit.Rate = *rate
-			if rate.Share == rate {
-				d.limit.Rate.Share = nil // finish points it to the limit's final place
-			}
-			t.checkCost(d, rate)
+	if rate := t.fit(d.limit.Algorithm, d.numbers); rate != nil {
+		d.limit.Rate = *rate
+		if rate.Share == rate {
+			d.limit.Rate.Share = nil // finish points it to the limit's final place
 		}
-		d.limit.OffsetUS = t.utcOffset(d.limit.Algorithm, d.rate.WindowUS)
+		t.checkCost(d, rate)
 	}
 	return d
 }
@@ -187,6 +187,7 @@ func (t *table) cost(d *draft) {
 		}
 		return
 	}
+	d.costMax, _ = t.whole("cost_max", 1, most)
 	name, ok := strings.CutPrefix(text, "header:")
 	if !ok || !isToken(name) {
 		t.wrong("cost", `%s, or "header:NAME"`, span(1, most))
@@ -196,7 +197,6 @@ func (t *table) cost(d *draft) {
 	if !t.has("cost_max") {
 		t.complain(`cost_max is absent, want cost_max = %s: what a bad or missing %s costs`, span(1, most), name)
 	}
-	d.costMax, _ = t.whole("cost_max", 1, most)
 }
 
 // checkCost reports a cost that can never be admitted.
@@ -214,29 +214,29 @@ func (t *table) checkCost(d *draft, r *Rate) {
 const wantOffset = `"+HH:MM" or "-HH:MM" such as "+08:00"`
 
 // utcOffset reads where a day begins, as the offset of windows: (-utc_offset) mod window.
-func (t *table) utcOffset(a Algorithm, windowUS int64) int64 {
+func (t *table) utcOffset(d *draft) int64 {
 	s, ok := t.text("utc_offset", wantOffset)
 	if !ok {
 		return 0
 	}
-	if a != FixedWindow {
+	if a := d.limit.Algorithm; a != FixedWindow && a != 0 {
 		t.wrong("utc_offset", "none: only fixed_window has one, this is a %s", a)
 		return 0
 	}
-	var h, m int64
 	if len(s) != 6 || s[3] != ':' || (s[0] != '+' && s[0] != '-') {
 		t.wrong("utc_offset", wantOffset)
 		return 0
 	}
-	h, ok = digits(s[1:3])
+	h, ok := digits(s[1:3])
 	m, ok2 := digits(s[4:6])
 	if !ok || !ok2 || m > 59 || h*60+m > 14*60 {
 		t.wrong("utc_offset", `"-14:00" to "+14:00", whole minutes`)
 		return 0
 	}
-	if windowUS == 0 {
-		return 0 // unlimited
+	if d.rate == nil || d.rate.Unlimited {
+		return 0
 	}
+	windowUS := d.rate.WindowUS
 	us := (h*60 + m) * 60 * 1000000 % windowUS
 	if s[0] == '+' {
 		us = (windowUS - us) % windowUS

@@ -30,16 +30,16 @@ func (p *parser) readOverrides() {
 			if !p.blind {
 				t.complain("there is no limit %s, want %s", name, p.limitNames(name))
 			}
-			continue
+			d = &draft{}
 		}
 		values, ok := t.keyValues(d, key)
 		if ok {
 			at := name + "\x00" + strings.Join(values, "\x00")
 			if other := first[at]; other != nil {
 				t.duplicate(other)
-				continue
+			} else {
+				first[at] = t
 			}
-			first[at] = t
 		}
 		if rate := t.override(d); ok && rate != nil {
 			d.overrides = append(d.overrides, overrideSpec{values, rate})
@@ -80,7 +80,7 @@ func (t *table) override(d *draft) *Rate {
 	if n.burst == nil {
 		n.burst = d.burst
 	}
-	if a == 0 || n.rate == nil {
+	if a == 0 || n.rate == nil || n.burst == nil && d.badBurst {
 		return nil // the limit has said why
 	}
 	rate := t.fit(a, n)

@@ -115,11 +115,8 @@ func (t *table) numbers(a Algorithm) numbers {
 
 func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
 
-// String is the rate as the limits file has it.
-func (r *Rate) String() string {
-	if r.Unlimited {
-		return "unlimited"
-	}
+// written is the rate as the limits file has it.
+func (r *Rate) written() string {
 	window := duration(r.WindowUS)
 	if n := strings.TrimLeft(window, "0123456789"); window == "1"+n {
 		window = n
@@ -221,7 +218,7 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 		lo = 0
 	}
 	if t.has("burst") {
-		t.wrong("burst", "%s at %s: %s", span(lo, hi), r, reason)
+		t.wrong("burst", "%s at %s: %s", span(lo, hi), r.written(), reason)
 		return
 	}
 	t.wrong("rate", "burst = %s at this rate, it is %d: %s", span(lo, hi), r.Burst, reason)
@@ -241,7 +238,7 @@ func (t *table) share(a Algorithm, r *Rate) *Rate {
 	r.Share = newRate(a, count, r.WindowUS, &burst)
 	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
-			replicas, r.Share, burst)
+			replicas, r.Share.written(), burst)
 		return nil
 	}
 	return r

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,8 @@ func Kind(err error) string {
 	var said redis.Error
 	var bad malformedError
 	var network net.Error
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
 	switch {
 	case err == nil:
 		return ""
@@ -51,7 +54,8 @@ func Kind(err error) string {
 		return "timeout"
 	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid reply"):
 		return "malformed"
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.As(err, &certificate), errors.As(err, &record):
 		return "network"
 	}
 	return "other"
@@ -106,7 +110,7 @@ func kindOfReply(text string) string {
 	for _, words := range []struct{ text, kind string }{
 		{"ACL failure in script", "noperm"},
 		{"The user executing the script can't", "noperm"},
-
+		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
 		{"non local key", "crossslot"},
 		{"do not hash to the same slot", "crossslot"},
 	} {

@@ -50,6 +50,7 @@ func TestKindReadsBothGenerationsOfRedis(t *testing.T) {
 	is("noperm", redis6("The user executing the script can't access at least one of the keys mentioned in the command arguments"))
 	is("noauth", "NOAUTH Authentication required.")
 	is("noauth", "WRONGPASS invalid username-password pair or user is disabled.")
+	is("noauth", "ERR Protocol error: unauthenticated multibulk length")
 	is("wrongtype", redis7("WRONGTYPE Operation against a key holding the wrong kind of value"))
 	is("wrongtype", redis6("-WRONGTYPE Operation against a key holding the wrong kind of value "))
 	is("clusterdown", "CLUSTERDOWN Hash slot not served")

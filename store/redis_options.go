@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -37,8 +38,7 @@ func (o RedisOptions) timeout() time.Duration {
 
 // client is the options of go-redis. No error quotes the URL, which may hold a password.
 func (o RedisOptions) client() (*redis.Options, error) {
-	address, query, _ := strings.Cut(o.URL, "?")
-	if strings.Contains(address, ",") || strings.Contains(query, "cluster=") || strings.Contains(query, "master=") {
+	if o.namesSeveral() {
 		return nil, errors.New("the Redis URL names a cluster or a Sentinel, want a single server: the others are not supported yet")
 	}
 	c, err := redis.ParseURL(o.URL)
@@ -75,6 +75,15 @@ func (o RedisOptions) client() (*redis.Options, error) {
 	c.MaxActiveConns = 0
 	c.ReadBufferSize, c.WriteBufferSize = 8<<10, 8<<10 // a request is less than 1 KB
 	return c, nil
+}
+
+// namesSeveral: several addresses, ?cluster=true or ?master=NAME.
+func (o RedisOptions) namesSeveral() bool {
+	address, query, _ := strings.Cut(o.URL, "?")
+	hosts := address[strings.LastIndex(address, "@")+1:]
+	values, _ := url.ParseQuery(query)
+	return strings.Contains(hosts, ",") && !strings.HasPrefix(address, "unix:") ||
+		values.Has("cluster") || values.Has("master")
 }
 
 func (o RedisOptions) readPassword(user string) func(context.Context) (string, string, error) {

@@ -26,6 +26,8 @@ func TestTheURLSaysWhereRedisIs(t *testing.T) {
 	opens(`tcp localhost:6379 db 0 user "" password "" tls false`, RedisOptions{URL: "redis://localhost"})
 	opens(`tcp [::1]:7000 db 3 user "u" password "p:w" tls false`, RedisOptions{URL: "redis://u:p%3Aw@[::1]:7000/3"})
 	opens(`tcp r.example.com:6380 db 0 user "" password "" tls true`, RedisOptions{URL: "rediss://r.example.com:6380"})
+	opens(`tcp h:6379 db 0 user "u" password "a,b" tls false`, RedisOptions{URL: "redis://u:a,b@h"})
+	opens(`unix /a,b.sock db 0 user "" password "" tls false`, RedisOptions{URL: "unix:///a,b.sock"})
 	opens(`unix /run/redis.sock db 2 user "u" password "p" tls false`, RedisOptions{URL: "unix://u:p@/run/redis.sock?db=2"})
 	opens(`tcp h:1 db 0 user "me" password "mine" tls false`, RedisOptions{URL: "redis://u:p@h:1", User: "me", Password: "mine"})
 }

@@ -87,11 +87,16 @@ func (n *nginxServer) sendRaw(t testing.TB, text string) answer {
 	// nginx may answer, and close, before it has read all of a body; the answer is what counts.
 	go io.WriteString(c, text)
 	method, _, _ := strings.Cut(text, " ")
-	response, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
-	if err != nil {
-		t.Fatalf("%.80q: %v", text, err)
+	answers := bufio.NewReader(c)
+	for {
+		response, err := http.ReadResponse(answers, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("%.80q: %v", text, err)
+		}
+		if response.StatusCode != http.StatusContinue {
+			return readAnswer(t, response)
+		}
 	}
-	return readAnswer(t, response)
 }
 
 // sendH2 is a sender over HTTP/2 with prior knowledge.

@@ -47,7 +47,7 @@ func (r *redisServer) calls(t testing.TB, command string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`cmdstat_` + command + `:calls=(\d+)`).FindStringSubmatch(text)
+	m := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(command) + `:calls=(\d+)`).FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}

@@ -144,13 +144,13 @@ func (q *request) decide(checks []limits.Check, results []store.Result) decision
 
 // degrade answers without the store.
 func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
-	kind := store.Kind(err)
+	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
 	s.failing.Store(true)
 	if s.warned.store.now() {
 		s.log.Warn("the store cannot answer, on_error decides", "kind", kind, "error", err.Error())
 	}
-	local, d := degrade(checks, q.local[:0], clientCaused(kind))
+	local, d := degrade(checks, q.local[:0], clientCaused)
 	q.local = local
 	if d.verdict == admitted && len(local) > 0 {
 		results, err := s.local.Take(context.Background(), 0, local, false, q.results[:0])
@@ -163,7 +163,7 @@ func (s *service) degrade(q *request, checks []limits.Check, err error) decision
 		}
 	}
 	for _, c := range checks {
-		switch by := onError(c.Limit, clientCaused(kind)); {
+		switch by := onError(c.Limit, clientCaused); {
 		case by == byDeny && !c.Limit.Shadow:
 			q.rules.of(c.Limit).marks[markUnavailable].Inc()
 		case by == byAllow:

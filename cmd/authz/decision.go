@@ -118,11 +118,6 @@ func degrade(checks, local []limits.Check, clientCaused bool) ([]limits.Check, d
 	return local, d
 }
 
-// clientCaused says whether a flood of requests can make the store fail in this way.
-func clientCaused(kind string) bool {
-	return kind == "pool" || kind == "oom" || kind == "queue" || kind == "breaker"
-}
-
 func onError(l *limits.Limit, clientCaused bool) degraded {
 	switch {
 	case l.OnError == limits.OnErrorDeny:

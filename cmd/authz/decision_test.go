@@ -148,9 +148,9 @@ func TestAnEnforcing0RefusesAtOnce(t *testing.T) {
 }
 
 func TestOnErrorDecidesWithoutTheStore(t *testing.T) {
-	check := func(checks []limits.Check, kind, wantLocal string, want ...string) {
+	check := func(checks []limits.Check, clientCaused bool, wantLocal string, want ...string) {
 		t.Helper()
-		local, d := degrade(checks, nil, clientCaused(kind))
+		local, d := degrade(checks, nil, clientCaused)
 		if got := names(local); got != wantLocal {
 			t.Errorf("left to the in-memory store: %q, want %q", got, wantLocal)
 		}
@@ -164,19 +164,18 @@ func TestOnErrorDecidesWithoutTheStore(t *testing.T) {
 	type c = []limits.Check
 
 	// each alone
-	check(c{allow("a")}, "timeout", "", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: allow")
-	check(c{local("a")}, "timeout", "a", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: local")
-	check(c{deny("a")}, "timeout", "", "unavailable", "X-Authz-Status: 503", "X-Authz-Limit: a", "X-Authz-Degraded: deny", "Retry-After: 1")
+	check(c{allow("a")}, false, "", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: allow")
+	check(c{local("a")}, false, "a", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: local")
+	check(c{deny("a")}, false, "", "unavailable", "X-Authz-Status: 503", "X-Authz-Limit: a", "X-Authz-Degraded: deny", "Retry-After: 1")
 	// together: the strictest
-	check(c{allow("a"), local("b")}, "timeout", "b", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: b", "X-Authz-Degraded: local")
-	check(c{allow("a"), local("b"), deny("c"), deny("d")}, "timeout", "b",
+	check(c{allow("a"), local("b")}, false, "b", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: b", "X-Authz-Degraded: local")
+	check(c{allow("a"), local("b"), deny("c"), deny("d")}, false, "b",
 		"unavailable", "X-Authz-Status: 503", "X-Authz-Limit: c", "X-Authz-Degraded: deny", "Retry-After: 1")
 	// what a client can cause opens nothing
-	check(c{allow("a")}, "pool", "a", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: local")
-	check(c{allow("a")}, "oom", "a", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: local")
+	check(c{allow("a")}, true, "a", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: local")
 	// shadows do not degrade, but go on counting
-	check(c{shadow(deny("a")), shadow(allow("b")), shadow(local("c"))}, "timeout", "c", "admitted", "X-Authz-Status: 200")
-	check(c{allow("a"), shadow(local("b"))}, "timeout", "b", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: allow")
+	check(c{shadow(deny("a")), shadow(allow("b")), shadow(local("c"))}, false, "c", "admitted", "X-Authz-Status: 200")
+	check(c{allow("a"), shadow(local("b"))}, false, "b", "admitted", "X-Authz-Status: 200", "X-Authz-Limit: a", "X-Authz-Degraded: allow")
 }
 
 func TestALocalDecisionIsByTheShare(t *testing.T) {

@@ -173,11 +173,11 @@ func (e *explanation) print(w io.Writer) {
 	case e.Verdict == limits.None.String():
 		fmt.Fprintln(w, "admitted: no rule meets it")
 	case e.Verdict == limits.Allow.String():
-		fmt.Fprintf(w, "admitted: allow.%s\n", e.Rule)
+		fmt.Fprintf(w, "admitted by %s\n", e.Rule)
 	case e.Verdict == limits.Deny.String() && e.Rule == "":
 		fmt.Fprintln(w, "blocked: nginx answers 400 to this uri")
 	case e.Verdict == limits.Deny.String():
-		fmt.Fprintf(w, "blocked: %s\n", e.Rule)
+		fmt.Fprintf(w, "blocked by %s\n", e.Rule)
 	case len(e.Checks) == 0:
 		fmt.Fprintln(w, "admitted: its limits are unlimited")
 	}

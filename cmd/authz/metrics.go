@@ -118,8 +118,8 @@ func (m *metrics) watch(name, help string, value func() float64) {
 }
 
 // forLimit makes the limit's series, which begin at 0.
-func (m *metrics) forLimit(l *limits.Limit) *limitCounters {
-	c := &limitCounters{missing: m.missing.WithLabelValues(l.Name)}
+func (m *metrics) forLimit(l *limits.Limit) limitCounters {
+	c := limitCounters{missing: m.missing.WithLabelValues(l.Name)}
 	for k := range marks {
 		if shadow := k == markShadowAdmitted || k == markShadowLimited; shadow == l.Shadow {
 			c.marks[k] = m.decisions.WithLabelValues(l.Name, k.String())

@@ -11,7 +11,7 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis             string        `help:"redis://, rediss:// or unix:// URL; ?cluster=true or several, with commas, for a cluster, ?master=NAME for Sentinel." placeholder:"URL"`
+	Redis             string        `help:"redis://, rediss:// or unix:// URL; without it counts stay in this process." placeholder:"URL"`
 	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
 	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
 	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`

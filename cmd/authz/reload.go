@@ -19,22 +19,22 @@ import (
 // rules is the limits in force, with what each request would otherwise have to look up.
 type rules struct {
 	set      *limits.Set
-	headers  []string // the names that limits read, as net/textproto spells them
-	counters map[*limits.Limit]*limitCounters
+	headers  []string        // the names that limits read, as net/textproto spells them
+	counters []limitCounters // by Limit.Index
 }
 
 func (m *metrics) newRules(set *limits.Set) *rules {
-	r := &rules{set: set, counters: make(map[*limits.Limit]*limitCounters)}
+	r := &rules{set: set}
 	for _, name := range set.HeaderNames() {
 		r.headers = append(r.headers, canonical(name))
 	}
 	for _, l := range set.Limits() {
-		r.counters[l] = m.forLimit(l)
+		r.counters = append(r.counters, m.forLimit(l))
 	}
 	return r
 }
 
-func (r *rules) of(l *limits.Limit) *limitCounters { return r.counters[l] }
+func (r *rules) of(l *limits.Limit) *limitCounters { return &r.counters[l.Index] }
 
 // canonical spells a header name as fasthttp does: a capital first and after each hyphen.
 func canonical(name string) string {

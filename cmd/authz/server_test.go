@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -60,23 +61,148 @@ func asked(t testing.TB, peer net.Addr, lines ...string) *fasthttp.RequestCtx {
 
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4000}
 
+const tokens = `
+	[limit.api]
+	match     = { path = "/api/**" }
+	key       = ["ip", "header:X-API-Key"]
+	missing   = "ip"
+	algorithm = "token_bucket"
+	rate      = "1000000/s"
+	burst     = 1000000`
+
+var askAPI = []string{"GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /api/items?id=7",
+	"X-Original-Host: example.com", "X-Real-IP: 203.0.113.9", "X-API-Key: k1", "X-API-Key: k2", "Cookie: a=1", "Cookie: b=2"}
+
 func BenchmarkACheck(b *testing.B) {
-	s := serviceFor(b, `
-		[limit.api]
-		match     = { path = "/api/**" }
-		key       = ["ip", "header:X-API-Key"]
-		missing   = "ip"
-		algorithm = "token_bucket"
-		rate      = "1000000/s"
-		burst     = 1000000`)
-	ctx := asked(b, loopback, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /api/items?id=7",
-		"X-Original-Host: example.com", "X-Real-IP: 203.0.113.9", "X-API-Key: k1", "X-API-Key: k2")
+	s := serviceFor(b, tokens)
+	ctx := asked(b, loopback, askAPI...)
 	b.ReportAllocs()
 	for b.Loop() {
 		ctx.Response.Reset()
 		s.handle(ctx)
 	}
-	if got := string(ctx.Response.Header.Peek("X-Authz-Limit")); got != "api" {
-		b.Errorf("limit %q decided, want api", got)
+}
+
+// The race detector makes sync.Pool forget at random: the memory of a request is given here.
+func TestACheckDoesNotAllocate(t *testing.T) {
+	s := serviceFor(t, tokens)
+	ctx := asked(t, loopback, askAPI...)
+	q := new(request)
+	var d decision
+	n := testing.AllocsPerRun(100, func() {
+		ctx.Response.Reset()
+		d = s.answer(ctx, &routes[0], q)
+		q.text = s.style.set(&ctx.Response.Header, &d, q.text)
+	})
+	if n != 0 || d.limit == nil || d.limit.Name != "api" {
+		t.Errorf("%v allocations for %+v, want none for limit api", n, d)
 	}
+}
+
+// answers asks and returns the whole answer but what is the same in every one.
+func answers(t testing.TB, s *service, lines ...string) string {
+	t.Helper()
+	ctx := asked(t, loopback, append([]string{"GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET"}, lines...)...)
+	s.handle(ctx)
+	text := strings.ReplaceAll(ctx.Response.Header.String(), "\r\n", "\n")
+	_, headers, ok := strings.Cut(text, "Cache-Control: no-store\n")
+	if !ok || !strings.Contains(text, "Content-Length: 0\n") {
+		t.Errorf("%s\nhas no Cache-Control: no-store or no Content-Length: 0", text)
+	}
+	status, _, _ := strings.Cut(strings.TrimPrefix(text, "HTTP/1.1 "), "\n")
+	return status + "\n" + strings.TrimSuffix(headers, "\n\n")
+}
+
+func TestVerdictsThatNoStoreIsAskedFor(t *testing.T) {
+	s := serviceFor(t, `
+		[allow.probes]
+		match = { path = "/healthz" }
+		[deny.scanners]
+		match = { path = "/**/.env" }
+		[limit.key]
+		match     = { path = "/v1/**" }
+		key       = ["header:X-API-Key"]
+		missing   = "deny"
+		algorithm = "fixed_window"
+		rate      = "5/s"
+		[limit.off]
+		match     = { path = "/off" }
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "0/s"
+		[limit.vip]
+		match     = { path = "/vip" }
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "unlimited"`)
+	s.store = nil // would panic
+	check := func(uri string, want ...string) {
+		t.Helper()
+		if got := answers(t, s, "X-Original-URI: "+uri); got != strings.Join(want, "\n") {
+			t.Errorf("%s: got\n%s\nwant\n%s", uri, got, strings.Join(want, "\n"))
+		}
+	}
+	check("/", "200 OK", "X-Authz-Status: 200")
+	check("/healthz", "200 OK", "X-Authz-Status: 200")
+	check("/vip", "200 OK", "X-Authz-Status: 200")
+	check("/a/.env", "403 Forbidden", "X-Authz-Status: 403")
+	check("/%zz", "403 Forbidden", "X-Authz-Status: 403")
+	check("/v1/x", "403 Forbidden", "X-Authz-Status: 403", "X-Authz-Limit: key")
+	check("/off", "403 Forbidden", "X-Authz-Status: 429", "X-Authz-Limit: off", `RateLimit-Policy: "off";q=0;w=1`, `RateLimit: "off";r=0`)
+}
+
+// A bug must not be a way around the limits: nginx would make 500 of a dead connection, and some sites
+// let that pass.
+func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
+	s := serviceFor(t, tokens)
+	memory := s.store
+	s.store = nil
+	if got, want := answers(t, s, "X-Original-URI: /api/"), "403 Forbidden\nX-Authz-Status: 503\nRetry-After: 1"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	s.store = memory
+	if got, want := answers(t, s, "X-Original-URI: /api/"), "200 OK\nX-Authz-Status: 200\nX-Authz-Limit: api\n"+
+		"RateLimit-Policy: \"api\";q=1000000;w=1\nRateLimit: \"api\";r=999999;t=1"; got != want {
+		t.Errorf("the next one: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+const leaky = `
+	[limit.slow]
+	key       = []
+	algorithm = "leaky_bucket"
+	rate      = "10/s"
+	burst     = 2`
+
+func TestALeakyBucketHoldsItsAnswers(t *testing.T) {
+	s := serviceFor(t, leaky)
+	start := time.Now()
+	for range 3 {
+		if got := answers(t, s, "X-Original-URI: /"); !strings.HasPrefix(got, "200 OK") {
+			t.Fatal(got)
+		}
+	}
+	// Each is held until 100 ms after the one before.
+	if spent := time.Since(start); spent < 200*time.Millisecond {
+		t.Errorf("three answers at 10/s took %v, want 200ms or more", spent)
+	}
+	if n := s.held.Load(); n != 0 {
+		t.Errorf("%d answers are held after the last, want 0", n)
+	}
+}
+
+func TestNoMoreAnswersAreHeldThanAllowed(t *testing.T) {
+	s := serviceFor(t, leaky)
+	s.held.Store(s.heldMax)
+	check := func(want ...string) {
+		t.Helper()
+		if got := answers(t, s, "X-Original-URI: /"); got != strings.Join(want, "\n") {
+			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+	}
+	check("403 Forbidden", "X-Authz-Status: 429", "X-Authz-Limit: slow", "Retry-After: 1",
+		`RateLimit-Policy: "slow";q=3`, `RateLimit: "slow";r=0;t=1`)
+	s.held.Add(-1)
+	// The store was not asked: nothing has been used.
+	check("200 OK", "X-Authz-Status: 200", "X-Authz-Limit: slow", `RateLimit-Policy: "slow";q=3`, `RateLimit: "slow";r=2;t=1`)
 }

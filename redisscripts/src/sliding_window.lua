@@ -4,7 +4,7 @@
 -- KEYS  1  the log, a sorted set
 -- ARGV  1  limit       1 to 10000
 --       2  window_us   1000 to 31622400000000 (366 days)
---       3  0
+--       3  offset_us   0
 --       4  cost        1 to 100
 --       5  now_us      microseconds since 1970; absent or 0: the server's TIME
 --       6  peek        1: charge nothing; absent or 0: charge if allowed
@@ -18,7 +18,7 @@
 local problem = #KEYS ~= 1 and string.format("ERR %d keys, want 1", #KEYS)
   or argument_error(ARGV, 1, "limit", 1, 10000)
   or argument_error(ARGV, 2, "window_us", 1000, 31622400000000)
-  or argument_error(ARGV, 3, "burst_or_offset", 0, 0)
+  or argument_error(ARGV, 3, "offset_us", 0, 0)
   or argument_error(ARGV, 4, "cost", 1, 100)
   or ARGV[5] and argument_error(ARGV, 5, "now_us", 0, 9007199254740991)
   or ARGV[6] and argument_error(ARGV, 6, "peek", 0, 1)

@@ -5,7 +5,7 @@
 -- KEYS  1  the log, a sorted set
 -- ARGV  1  limit       1 to 10000
 --       2  window_us   1000 to 31622400000000 (366 days)
---       3  0
+--       3  offset_us   0
 --       4  cost        1 to 100
 --       5  now_us      microseconds since 1970; absent or 0: the server's TIME
 --       6  peek        1: charge nothing; absent or 0: charge if allowed
@@ -27,7 +27,7 @@ local function argument_error(argv, index, name, low, high, negative)
     found = string.gsub(string.sub(text, 1, 40), "[^%w%p ]", "?")
     found = string.format(digits and "= %s" or '= "%s"', found)
   end
-  local want = string.format("%d to %d", low, high)
+  local want = string.format(low == high and "%d" or "%d to %d", low, high)
   if negative then want = want .. ", or negative for " .. negative end
   return string.format("ERR ARGV[%d]: %s %s, want %s", index, name, found, want)
 end
@@ -58,7 +58,7 @@ end
 local problem = #KEYS ~= 1 and string.format("ERR %d keys, want 1", #KEYS)
   or argument_error(ARGV, 1, "limit", 1, 10000)
   or argument_error(ARGV, 2, "window_us", 1000, 31622400000000)
-  or argument_error(ARGV, 3, "burst_or_offset", 0, 0)
+  or argument_error(ARGV, 3, "offset_us", 0, 0)
   or argument_error(ARGV, 4, "cost", 1, 100)
   or ARGV[5] and argument_error(ARGV, 5, "now_us", 0, 9007199254740991)
   or ARGV[6] and argument_error(ARGV, 6, "peek", 0, 1)

@@ -35,7 +35,7 @@ local function argument_error(argv, index, name, low, high, negative)
     found = string.gsub(string.sub(text, 1, 40), "[^%w%p ]", "?")
     found = string.format(digits and "= %s" or '= "%s"', found)
   end
-  local want = string.format("%d to %d", low, high)
+  local want = string.format(low == high and "%d" or "%d to %d", low, high)
   if negative then want = want .. ", or negative for " .. negative end
   return string.format("ERR ARGV[%d]: %s %s, want %s", index, name, found, want)
 end

@@ -1,0 +1,138 @@
+package tests
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// 64 clients at once, through nginx and two instances with one Redis: each algorithm admits exactly its
+// limit, not one more. The windows are so long that nothing drains meanwhile.
+func TestACrowdIsAdmittedExactlyUpToTheLimit(t *testing.T) {
+	limits := ""
+	wanted := map[string]int{"token_bucket": 100, "leaky_bucket": 1, "fixed_window": 100, "sliding_window": 100, "sliding_counter": 100}
+	for algorithm := range wanted {
+		limits += fmt.Sprintf(`
+			[limit.%[1]s]
+			match     = { path = "/%[1]s" }
+			key       = []
+			algorithm = "%[1]s"
+			rate      = "100/366d"`, algorithm)
+	}
+	dir := socketDir(t)
+	sockets := [2]string{filepath.Join(dir, "one.sock"), filepath.Join(dir, "two.sock")}
+	s := startSite(t, siteConf{
+		limits: limits,
+		server: closedServer,
+		serve:  []string{"--listen=unix:" + sockets[0]},
+		upstream: fmt.Sprintf(`upstream authz {
+			server unix:%s;
+			server unix:%s;
+			keepalive 64;
+		}`, sockets[0], sockets[1]),
+	})
+	second := startAuthz(t, "--limits="+limitsFile(t, limits), "--listen=unix:"+sockets[1], "--redis="+s.redis.url())
+
+	const clients, each = 64, 5
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients, DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	for algorithm, want := range wanted {
+		var admitted, limited atomic.Int64
+		var crowd sync.WaitGroup
+		for range clients {
+			crowd.Go(func() {
+				for range each {
+					response, err := client.Get("http://" + s.addr + "/" + algorithm)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					switch readAnswer(t, response).status {
+					case 200:
+						admitted.Add(1)
+					case 429:
+						limited.Add(1)
+					}
+				}
+			})
+		}
+		crowd.Wait()
+		if admitted.Load() != int64(want) || admitted.Load()+limited.Load() != clients*each {
+			t.Errorf("%s: %d admitted and %d limited of %d, want %d admitted", algorithm, admitted.Load(), limited.Load(), clients*each, want)
+		}
+	}
+	if got := s.asked(t); got != clients*each*len(wanted) {
+		t.Errorf("Redis decided %d requests, want %d", got, clients*each*len(wanted))
+	}
+	_ = second
+}
+
+// C018: a page and its 40 assets are 41 checks; in the third view 18 of them pass.
+func TestAPageOfFortyAssetsIsFortyOneChecks(t *testing.T) {
+	s := startSite(t, siteConf{server: closedServer, limits: `
+		[limit.user]
+		key       = ["cookie:session"]
+		missing   = "skip"
+		algorithm = "fixed_window"
+		rate      = "100/366d"
+		[limit.api]
+		match     = { path = "/api/**" }
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "100/366d"`})
+	view := func(header string) (admitted int) {
+		for asset := range 41 {
+			if s.send(t, fmt.Sprintf("GET /page/%d", asset), "", header).status == 200 {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	got := fmt.Sprint(view("Cookie: session=a"), view("Cookie: session=a"), view("Cookie: session=a"))
+	if got != "41 41 18" {
+		t.Errorf("three views: %s, want 41 41 18", got)
+	}
+	asked := s.asked(t)
+	if got := view("Accept: */*"); got != 41 {
+		t.Errorf("a view that meets no limit: %d, want 41", got)
+	}
+	if got := s.asked(t); got != asked {
+		t.Errorf("a view that meets no limit costs Redis %d, want nothing", got-asked)
+	}
+}
+
+// C031: clients that leave while their answer is held. Each is charged once at most, nothing is tried
+// again, and the next client is served.
+func TestAClientThatLeavesIsChargedOnceAtMost(t *testing.T) {
+	s := startSite(t, siteConf{server: closedServer, limits: `
+		[limit.held]
+		match     = { path = "/held" }
+		key       = ["ip"]
+		algorithm = "leaky_bucket"
+		rate      = "100/s"
+		burst     = 40
+		[limit.count]
+		match     = { path = "/held" }
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "1000/366d"`})
+	const clients = 30
+	for range clients {
+		c := s.dial(t, s.addr)
+		fmt.Fprint(c, "GET /held HTTP/1.1\r\nHost: site.test\r\n\r\n")
+		c.Close()
+	}
+	if got := s.send(t, "GET /other", "").status; got != 200 {
+		t.Errorf("the next client: %d, want 200", got)
+	}
+	s.quit(t)
+	if got := s.counted(t, "authz:v1:{count}:count:fw"); got > clients {
+		t.Errorf("%d charged for %d clients", got, clients)
+	}
+	if got := countLines(s.read(t, "error.log"), "upstream"); got != 0 {
+		t.Errorf("error.log has %d lines about the upstream, want none:\n%s", got, s.read(t, "error.log"))
+	}
+}

@@ -1,0 +1,129 @@
+package tests
+
+import (
+	"testing"
+)
+
+// What else nginx does with a request, and in which order: the rules a user has to know.
+
+const threeEach = `
+	[limit.three]
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "3/366d"`
+
+// C015: with `satisfy any` an allowed address is never checked, and a check that admits opens what
+// `deny all` would have closed. The limits file's own `unless` and `satisfy all` do what was meant.
+func TestSatisfyAnySkipsTheCheck(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: threeEach,
+		server: `
+			include authz/authz_server.conf;
+			location /any { satisfy any; allow 127.0.0.10; deny all; proxy_pass http://app; }
+			location /all { satisfy all; allow 127.0.0.10; deny all; proxy_pass http://app; }`,
+	})
+	for _, c := range []struct {
+		from, path, want string
+		counted          int
+	}{
+		{"127.0.0.10", "/any", "200 200 200 200 200", 0},
+		{"127.0.0.11", "/any", "200 200 200 429 429", 3},
+		{"127.0.0.10", "/all", "200 200 200 429 429", 3},
+		{"127.0.0.12", "/all", "403 403 403 403 403", 0},
+	} {
+		s.from = c.from
+		if got := s.sendAll(t, 5, "GET "+c.path); got != c.want {
+			t.Errorf("%s from %s: %s, want %s", c.path, c.from, got, c.want)
+		}
+		if got := s.counted(t, "authz:v1:{ip="+c.from+"}:three:fw"); got != c.counted {
+			t.Errorf("%s from %s: %d charged, want %d", c.path, c.from, got, c.counted)
+		}
+	}
+}
+
+// C016: limit_req comes first. What it refuses authz never sees, and what authz says comes too late
+// for it.
+func TestLimitReqComesFirst(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: `
+			[limit.zone]
+			match     = { zone = "*" }
+			key       = ["zone"]
+			missing   = "skip"
+			algorithm = "fixed_window"
+			rate      = "1000/366d"`,
+		http: `
+			limit_req_status 429;
+			limit_req_zone $binary_remote_addr zone=address:1m rate=1r/m;
+			limit_req_zone $authz_limit        zone=answer:1m  rate=1r/m;`,
+		server: `
+			include authz/authz_server.conf;
+			location /address { set $authz_zone address; limit_req zone=address; proxy_pass http://app; }
+			location /answer  { set $authz_zone answer;  limit_req zone=answer;  proxy_pass http://app; }`,
+	})
+	for _, c := range []struct {
+		zone, want string
+		counted    int
+	}{
+		{"address", "200 429 429 429 429", 1},
+		{"answer", "200 200 200 200 200", 5},
+	} {
+		if got := s.sendAll(t, 5, "GET /"+c.zone); got != c.want {
+			t.Errorf("%s: %s, want %s", c.zone, got, c.want)
+		}
+		if got := s.counted(t, "authz:v1:{zone="+c.zone+"}:zone:fw"); got != c.counted {
+			t.Errorf("%s: %d charged, want %d", c.zone, got, c.counted)
+		}
+	}
+}
+
+// auth_basic comes first too, so that wrong passwords are not counted; `return` in a location answers
+// before there is a check.
+func TestWhatAnswersBeforeTheCheckIsNotCounted(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: threeEach,
+		server: `
+			include authz/authz_server.conf;
+			location /basic  { auth_basic site; auth_basic_user_file passwords; proxy_pass http://app; }
+			location /return { return 204; }
+			location /       { proxy_pass http://app; }`,
+		files: map[string]string{"passwords": "ann:{PLAIN}secret\n"},
+	})
+	for _, c := range []struct{ line, header, want string }{
+		{"GET /basic", "Authorization: Basic YW5uOndyb25n", "401 401 401 401"}, // ann:wrong
+		{"GET /return", "Accept: */*", "204 204 204 204"},
+		{"GET /basic", "Authorization: Basic YW5uOnNlY3JldA==", "200 200 200 429"}, // ann:secret
+		{"GET /return", "Accept: */*", "204 204 204 204"},
+	} {
+		if got := s.sendAll(t, 4, c.line, c.header); got != c.want {
+			t.Errorf("%s with %s: %s, want %s", c.line, c.header, got, c.want)
+		}
+	}
+}
+
+// A server's own rewrites, if and set cannot get between nginx and the check while the include is the
+// first line. Above it they can: this is the one mistake that opens everything.
+func TestTheIncludeIsTheFirstLine(t *testing.T) {
+	rewrites := `
+		rewrite ^/_authz /open;
+		if ($request_method = GET) { set $authz_zone forged; }
+		if ($uri ~ ^/_) { return 204; }
+		rewrite ^/(.*)$ /x/$1;`
+	locations := `
+		location /x/ { set $authz_zone real; proxy_pass http://app; }
+		location /open { return 204; }`
+	limits := `
+		[limit.zone]
+		match     = { zone = "real" }
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "3/366d"`
+	first := startSite(t, siteConf{limits: limits, server: "include authz/authz_server.conf;" + rewrites + locations})
+	if got := first.sendAll(t, 5, "GET /a"); got != "200 200 200 429 429" {
+		t.Errorf("the include first: %s, want 200 200 200 429 429", got)
+	}
+	later := startSite(t, siteConf{limits: limits, server: rewrites + "include authz/authz_server.conf;" + locations})
+	if got := later.sendAll(t, 5, "GET /a"); got != "200 200 200 200 200" {
+		t.Errorf("the include after rewrites: %s; say in nginx/README.md what has become of the bypass", got)
+	}
+}

@@ -1,0 +1,176 @@
+package tests
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// onceOnly refuses everything after a first request, and some for other reasons.
+const onceOnly = `
+	[limit.once]
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "1/366d"
+	[deny.secret]
+	match = { path = "/**/secret" }
+	[allow.preflight]
+	match = { method = "OPTIONS" }`
+
+// C010, HSTS: what a site puts on every answer is on refusals too, in one file of its own.
+func TestASitesOwnHeadersAreOnRefusals(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: onceOnly,
+		server: `
+			include authz/authz_server.conf;
+			add_header Strict-Transport-Security max-age=31536000 always;
+			add_header Access-Control-Allow-Origin https://app.example always;
+			location / { proxy_pass http://app; }`,
+		files: map[string]string{"authz/site_refusal.conf": `
+			add_header Strict-Transport-Security max-age=31536000 always;
+			add_header Access-Control-Allow-Origin https://app.example always;
+			add_header Access-Control-Expose-Headers "Retry-After, RateLimit, RateLimit-Policy" always;`},
+	})
+	site := " Strict-Transport-Security=max-age=31536000 Access-Control-Allow-Origin=https://app.example"
+	expose := " Access-Control-Expose-Headers=Retry-After, RateLimit, RateLimit-Policy"
+	show := func(line string) string {
+		return s.send(t, line, "").show("Strict-Transport-Security", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "X-Authz-Limit")
+	}
+	for _, c := range [][2]string{
+		{"GET /", "200" + site},
+		{"GET /", "429" + site + expose + " X-Authz-Limit=once"},
+		{"GET /secret", "403" + site + expose},
+		{"OPTIONS /", "200" + site}, // the preflight itself is never refused
+	} {
+		if got := show(c[0]); got != c[1] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[1])
+		}
+	}
+}
+
+// C013, R09: a page of the site's own with the 429, its headers still there, the check not repeated.
+func TestARefusalCanHaveAPage(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: onceOnly,
+		server: `
+			include authz/authz_server.conf;
+			recursive_error_pages on;
+			error_page 429 /limited.html;
+			location = /limited.html { internal; root html; include authz/authz_refusal.conf; }
+			location / { proxy_pass http://app; }`,
+		files: map[string]string{"html/limited.html": "not so fast"},
+	})
+	for i, send := range []sender{s.send, s.sendH2} {
+		s.from = fmt.Sprintf("127.0.0.%d", 2+i)
+		if got := send(t, "GET /status/429", ""); got.body != "the application's own 429" {
+			t.Errorf("HTTP/%d: %q, want the application's own 429", i+1, got.body)
+		}
+		got := send(t, "POST /", "0123456789")
+		text := got.show("Retry-After", "RateLimit", "X-Authz-Limit") + " " + got.body
+		if want := regexp.MustCompile(`^429 Retry-After=\d+ RateLimit="once";r=0;t=\d+ X-Authz-Limit=once not so fast$`); !want.MatchString(text) {
+			t.Errorf("HTTP/%d: %s, want %s", i+1, text, want)
+		}
+		got = send(t, "GET /secret", "")
+		if got.status != 403 || !strings.Contains(got.body, "403 Forbidden") {
+			t.Errorf("HTTP/%d: %d %q, want nginx's 403", i+1, got.status, got.body)
+		}
+	}
+	if got := s.asked(t); got != 4 {
+		t.Errorf("Redis decided %d requests, want 4: the pages are not checked", got)
+	}
+}
+
+// The example file: a limited client gets a page from the cache, or a static one, and nobody else does.
+func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
+	dir := t.TempDir()
+	s := startSite(t, siteConf{
+		limits: onceOnly,
+		server: "location / { return 204; }",
+		http: edited(t, "example_degraded.conf",
+			"listen 80;", "listen LISTEN; server_name news.test;",
+			"127.0.0.1:7431;", "unix:"+socketDir(t)+"/nothing.sock;",
+			"127.0.0.1:8080;", "app;",
+			"/var/cache/nginx/authz", dir+"/cache",
+			"/usr/share/nginx/html", "html"),
+		files: map[string]string{"html/busy.html": "come back later"},
+	})
+	for _, c := range []struct{ from, line, want string }{
+		{"127.0.0.2", "GET /news/1", "200 app GET /news/1 0 bytes"},
+		{"127.0.0.3", "GET /news/2?set=X-Accel-Expires:@1", "200 app GET /news/2?set=X-Accel-Expires:@1 0 bytes"},
+		{"127.0.0.2", "GET /news/1", "200 X-Authz-Limit=once app GET /news/1 0 bytes"}, // from the cache
+		{"127.0.0.2", "GET /news/2?set=X-Accel-Expires:@1", // expired long ago, and still better than nothing
+			"200 X-Authz-Limit=once app GET /news/2?set=X-Accel-Expires:@1 0 bytes"},
+		{"127.0.0.2", "GET /news/3", "429 X-Authz-Limit=once"}, // not in the cache
+		{"127.0.0.2", "GET /shop/1", "200 X-Authz-Limit=once come back later"},
+		{"127.0.0.2", "GET /news/secret", "403"},
+		{"127.0.0.2", "GET /shop/secret", "403"},
+		{"127.0.0.4", "GET /shop/1", "200 app GET /shop/1 0 bytes"},
+	} {
+		s.from = c.from
+		got := s.send(t, c.line, "", "Host: news.test")
+		text := got.show("X-Authz-Limit")
+		if got.status == 200 {
+			text += " " + got.body
+		}
+		if text != c.want {
+			t.Errorf("%s: %s, want %s", c.line, text, c.want)
+		}
+	}
+	if got := s.app.asked.Load(); got != 3 {
+		t.Errorf("the application was asked %d times, want 3", got)
+	}
+}
+
+// A 403 that is not authz's own: of `deny`, of a folder without an index, of an intercepted application.
+func TestTheServersOwn403Stays(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: strings.Replace(onceOnly, "1/366d", "100/366d", 1),
+		server: `
+			include authz/authz_server.conf;
+			root html;
+			location /folder/    { }
+			location /nobody/    { deny all; }
+			location /intercept/ { proxy_intercept_errors on; proxy_pass http://app/; }
+			location /return/    { return 403; }
+			location /           { proxy_pass http://app; }`,
+		files: map[string]string{"html/folder/file": ""},
+	})
+	for _, path := range []string{"/folder/", "/nobody/", "/intercept/status/403", "/return/"} {
+		got := s.send(t, "GET "+path, "")
+		if text := got.show("Retry-After", "RateLimit", "X-Authz-Limit"); text != "403" {
+			t.Errorf("%s: %s, want 403 without our headers", path, text)
+		}
+		if !strings.Contains(got.body, "403 Forbidden") {
+			t.Errorf("%s: body %q, want nginx's", path, got.body)
+		}
+	}
+	// `deny` and `return` come before any check; the other two were admitted first.
+	if got := s.counted(t, "authz:v1:{ip=127.0.0.1}:once:fw"); got != 2 {
+		t.Errorf("%d charged, want 2", got)
+	}
+}
+
+// A location's own error_page drops those of the server, ours among them: a refusal is a bare 403
+// there, until the location repeats the line.
+func TestALocationsErrorPageHasToRepeatOurs(t *testing.T) {
+	s := startSite(t, siteConf{
+		limits: onceOnly,
+		server: `
+			include authz/authz_server.conf;
+			error_page 403 /never.html;
+			location /drops/   { error_page 404 /404.html; proxy_pass http://app; }
+			location /repeats/ { error_page 404 /404.html; error_page 403 = @authz_denied; proxy_pass http://app; }
+			location /         { proxy_pass http://app; }`,
+	})
+	for _, c := range [][2]string{
+		{"/", "200"},
+		{"/", "429 X-Authz-Limit=once"},
+		{"/drops/", "403"},
+		{"/repeats/", "429 X-Authz-Limit=once"},
+	} {
+		if got := s.send(t, "GET "+c[0], "").show("X-Authz-Limit"); got != c[1] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[1])
+		}
+	}
+}

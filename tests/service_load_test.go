@@ -1,0 +1,177 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// manyAtOnce asks n times in all from 64 clients, by turns through each of the instances, and counts
+// the answers. line and header are those of request i.
+func manyAtOnce(t *testing.T, n int, instances []*authzServer, request func(i int) (line string, header []string)) map[string]int {
+	t.Helper()
+	var next atomic.Int64
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var clients sync.WaitGroup
+	for c := range 64 {
+		ask := instances[c%len(instances)].checker()
+		clients.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				line, header := request(i)
+				answer, err := ask.try(line, header)
+				if err != nil {
+					answer = err.Error()
+				}
+				mu.Lock()
+				answers[answer]++
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	return answers
+}
+
+func TestManyClientsAndTwoInstancesAdmitExactlyTheLimit(t *testing.T) {
+	r := startRedis(t)
+	// Windows so long that no new one begins, rates so slow that nothing refills.
+	file := limitsFile(t, `
+		[limit.tb]
+		match     = { path = "/tb" }
+		key       = []
+		algorithm = "token_bucket"
+		rate      = "1/d"
+		burst     = 100
+		[limit.lb]
+		match     = { path = "/lb" }
+		key       = []
+		algorithm = "leaky_bucket"
+		rate      = "1/d"
+		[limit.fw]
+		match     = { path = "/fw" }
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "100/366d"
+		[limit.sw]
+		match     = { path = "/sw" }
+		key       = []
+		algorithm = "sliding_window"
+		rate      = "100/d"
+		[limit.sc]
+		match     = { path = "/sc" }
+		key       = []
+		algorithm = "sliding_counter"
+		rate      = "100/366d"`)
+	flags := []string{"--limits=" + file, "--redis=" + r.url(), "--redis-timeout=20s"}
+	two := []*authzServer{startAuthz(t, flags...), startAuthz(t, flags...)}
+	check := func(path string, limit int) {
+		t.Helper()
+		got := manyAtOnce(t, 640, two, func(int) (string, []string) { return "GET " + path, nil })
+		if want := map[string]int{"200": limit, "429": 640 - limit}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	check("/tb", 100)
+	check("/lb", 1)
+	check("/fw", 100)
+	check("/sw", 100)
+	check("/sc", 100)
+}
+
+// The bytes of a request are used again for the next on its connection. Were one kept, a caller would
+// be charged for another, or a key be written that nobody sent.
+func TestNoCallerIsTakenForAnother(t *testing.T) {
+	r := startRedis(t)
+	file := limitsFile(t, `
+		[limit.each]
+		key       = ["header:X-User", "query:q", "cookie:c"]
+		missing   = "deny"
+		algorithm = "sliding_window"
+		rate      = "3/d"`)
+	flags := []string{"--limits=" + file, "--redis=" + r.url(), "--redis-timeout=20s"}
+	two := []*authzServer{startAuthz(t, flags...), startAuthz(t, flags...)}
+	const callers = 500
+	got := manyAtOnce(t, 4*callers, two, func(i int) (string, []string) {
+		user := i % callers
+		pad := strings.Repeat("x", user%40)
+		return fmt.Sprintf("GET /%s?q=%d", pad, user), []string{fmt.Sprintf("X-User: u%d%s", user, pad), fmt.Sprintf("Cookie: c=%d", user)}
+	})
+	if want := map[string]int{"200": 3 * callers, "429": callers}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v: 3 for each caller", got, want)
+	}
+	keys := r.Keys(context.Background(), "*").Val()
+	if len(keys) != callers {
+		t.Errorf("%d keys in Redis, want %d", len(keys), callers)
+	}
+	for user := range callers {
+		want := fmt.Sprintf("header:x-user=u%d%s|query:q=%d|", user, strings.Repeat("x", user%40), user)
+		if !slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "{"+want) }) {
+			t.Errorf("no key %q", want)
+		}
+	}
+}
+
+func TestThreeLimitsCostRedisOneCall(t *testing.T) {
+	r := startRedis(t)
+	file := limitsFile(t, `
+		[limit.a]
+		key       = ["ip"]
+		algorithm = "token_bucket"
+		rate      = "5/d"
+		[limit.b]
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "2/366d"
+		[limit.c]
+		key       = ["ip"]
+		algorithm = "sliding_window"
+		rate      = "5/d"`)
+	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
+	ask := a.checker()
+	check := func(want string) {
+		t.Helper()
+		if got := ask.check(t, "GET /", []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Limit"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	calls := r.calls(t, "evalsha")
+	check("200 X-Authz-Limit=b")
+	check("200 X-Authz-Limit=b")
+	before := stored(t, r)
+	check("429 X-Authz-Limit=b")
+	check("429 X-Authz-Limit=b")
+	if after := stored(t, r); after != before {
+		t.Errorf("refusals changed what is stored: before\n%s\nafter\n%s", before, after)
+	}
+	if strings.Count(before, "\n") != 3 {
+		t.Errorf("stored:\n%s\nwant 3 keys", before)
+	}
+	if n, evals := r.calls(t, "evalsha")-calls, r.calls(t, "eval"); n != 4 || evals != 0 {
+		t.Errorf("four requests are %d EVALSHA and %d EVAL, want 4 and 0", n, evals)
+	}
+}
+
+// stored is every key, with its value and when it expires.
+func stored(t testing.TB, r *redisServer) string {
+	t.Helper()
+	ctx := context.Background()
+	keys, err := r.Keys(ctx, "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	var all strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&all, "%s %q expires %v\n", k, r.Dump(ctx, k).Val(), r.PExpireTime(ctx, k).Val())
+	}
+	return all.String()
+}
