@@ -59,7 +59,7 @@ func compile(t testing.TB, toml string) *limits.Set {
 }
 
 // explain is what the built authz answers to the requests.
-func explain(t testing.TB, toml string, requests []byte) []string {
+func explainInGo(t testing.TB, toml string, requests []byte) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "limits.toml")
 	if err := os.WriteFile(path, []byte(toml), 0o644); err != nil {
@@ -109,7 +109,7 @@ func TestTheLuaMatcherAnswersTenThousandRandomRequestsAsGoDoes(t *testing.T) {
 	verdicts := map[string]int{}
 	for name, toml := range files {
 		lines := bytes.Split(requests[name], []byte("\n"))
-		want, got := explain(t, toml, requests[name]), m.explain(t, name, requests[name])
+		want, got := explainInGo(t, toml, requests[name]), m.explain(t, name, requests[name])
 		if len(want) != requestsOf || len(got) != requestsOf {
 			t.Fatalf("%d answers of Go and %d of Lua, want %d", len(want), len(got), requestsOf)
 		}
