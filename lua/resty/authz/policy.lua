@@ -49,6 +49,11 @@ end
 
 local function check_set(set)
     only(SET, set, "the set")
+    for name in pairs(SET) do
+        if not set[name] or set[name] == cjson.null then
+            error("no " .. name .. " in the set", 0)
+        end
+    end
     for _, rule in ipairs(set.deny) do
         check_rule(rule, RULE, "deny.")
     end
@@ -85,7 +90,7 @@ local function read_set(text)
     end
     local ok, set = pcall(compile, text)
     if not ok then
-        return nil, "is from another release of authz: " .. set
+        return nil, "is from another release of authz: " .. tostring(set)
     end
     return set
 end
