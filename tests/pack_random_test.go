@@ -28,7 +28,7 @@ func (r dice) in(chance int) bool { return r.IntN(chance) == 0 }
 
 var (
 	diceSegments = []string{"login", "api", "v1", "items", "7", ".env", "a b", "ä", "LOGIN", "a%2Fb", "...", "a*b", "%", "x", "aab"}
-	diceGlobs    = []string{"*", "**", "lo*", "*in", "a*b", "*t*m*", "v*", "l*g*n", "*a*a*b*", "*.*"}
+	diceGlobs    = []string{"*", "**", "**", "lo*", "*in", "a*b", "*t*m*", "v*", "l*g*n", "*a*a*b*", "*.*", "x*x", "*x*x", "*a*ab"}
 	diceLabels   = []string{"api", "www", "example", "com", "org", "x", "x1", "-", "1"}
 	diceMethods  = []string{"GET", "POST", "HEAD", "PUT", "PURGE"}
 	diceZones    = []string{"a", "b", "login zone", "ä|=%", "z*"}
@@ -48,26 +48,24 @@ func quoteAll(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-func (r dice) pathPattern() string {
-	var b strings.Builder
-	for range r.IntN(4) {
-		b.WriteByte('/')
-		s := r.one(diceSegments...)
-		if r.in(3) {
-			s = r.one(diceGlobs...)
-		}
-		b.WriteString(strings.NewReplacer("%", "%25", " ", "%20").Replace(s))
+// pathPatterns are alike, so that a path may meet several.
+func (r dice) pathPatterns() (list []string) {
+	var base []string
+	for range r.IntN(5) {
+		base = append(base, r.one(diceSegments[r.IntN(len(diceSegments)):]...))
 	}
-	if b.Len() == 0 || r.in(8) {
-		b.WriteByte('/')
-	}
-	return b.String()
-}
-
-func (r dice) pathPatterns() []string {
-	var list []string
 	for range 1 + r.IntN(4) {
-		list = append(list, r.pathPattern())
+		var b strings.Builder
+		for _, s := range base {
+			if r.in(3) {
+				s = r.one(diceGlobs...)
+			}
+			b.WriteString("/" + strings.NewReplacer("%", "%25", " ", "%20").Replace(s))
+		}
+		if b.Len() == 0 || r.in(8) {
+			b.WriteByte('/')
+		}
+		list = append(list, b.String())
 	}
 	return list
 }
@@ -84,7 +82,7 @@ func (r dice) textPatterns(of []string) []string {
 	list := r.some(3, of)
 	for i := range list {
 		if r.in(4) {
-			list[i] = r.one("*", "g*", "*1", "*a*b*", "k*")
+			list[i] = r.one("*", "g*", "*1", "*a*b*", "k*", "1*1", "*5*5")
 		}
 		list[i] = strings.ReplaceAll(list[i], "**", "*")
 	}

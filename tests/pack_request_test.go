@@ -72,8 +72,8 @@ func (r dice) headerLine(name string) string {
 	case strings.EqualFold(name, "cookie"):
 		return r.pairs(diceCookies, r.one("; ", ";", " ;\t", ";;"))
 	case strings.EqualFold(name, "x-cost"):
-		return r.one("1", "7", "99", "100", "101", "0", "05", "-1", "1e1", " 3", "3 ", "٣", "9007199254740993", "9999999999999999",
-			"18446744073709551617", "")
+		return r.one("1", "7", "99", "100", "101", "0", "05", "-1", "1e1", " 3", "3 ", "٣", "999999999999999", "9007199254740990",
+			"9007199254740993", "9999999999999999", "18446744073709551617", "")
 	}
 	return r.one(diceValues...)
 }
@@ -103,7 +103,7 @@ func (r dice) target() string {
 	var b strings.Builder
 	for range r.IntN(5) {
 		b.WriteString(r.one("/", "/", "/", "/", "//", "/./", "/x/../", "%2f", "/%2e/", "/%2E%2e/"))
-		b.WriteString(r.spelled(r.one(diceSegments...)))
+		b.WriteString(r.spelled(r.one(diceSegments[r.IntN(len(diceSegments)):]...)))
 	}
 	path := b.String()
 	if !strings.HasPrefix(path, "/") || r.in(10) {
@@ -167,7 +167,7 @@ func (r dice) host() string {
 	}
 	host += r.one("", "", "", ".", "..", ":80", ".:8080", ":", ":1:2")
 	if r.in(20) {
-		return r.one("[::1]", "[::1]:80", "[::1", "]:", "[]:1:2", ":", ".", ".:1", "a..b", "münchen.example", "[a]:.")
+		return r.one("[::1]", "[::1]:80", "[::1", "[:80", "]:", "[]:1:2", ":", ".", ".:1", "a..b", "münchen.example", "[a]:.")
 	}
 	return host
 }
@@ -194,11 +194,12 @@ func (r dice) address() string {
 	case 3:
 		text += r.one(":80", ":", ":123456", "%eth0", "%", "x", ":1:2", ".1")
 	case 4:
-		text = "[" + text + "]" + r.one("", ":443", ":x", "]")
+		text = "[" + text + "]" + r.one("", ":443", ":", ":123456", ":x", "]")
 	case 5:
-		text = r.one("", "unknown", "unix:", "1.2.3", "01.2.3.4", "1.2.3.256", "::ffff:1.2.3.4", "1::2::3", ":::", "::1:", "1:2:3:4:5:6:7:8:9",
-			"1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1::2:3:4:5:6:7:8", "1:2:3:4:5:6:1.2.3.4", "::1.2.3", "1.2.3.4::", "00001::", "2001:DB8::1%x",
-			strings.Repeat(":", 10000), "64:ff9b::808:808", "::", "[::1%lo]:80", "fe80::1%eth0.100")
+		text = r.one("", "unknown", "unix:", "1.2.3", "::ffff:1.2.3.4", "fe80::1%eth0.100", strings.Repeat(":", 10000))
+	case 6, 7: // a slip
+		at := r.IntN(len(text))
+		text = text[:at] + r.one("", "", "0", "1", ":", "::", ".", "%", "f", "g", "[", "]", "0000", "1.2.3.4") + text[at+r.IntN(2):]
 	}
 	return text
 }

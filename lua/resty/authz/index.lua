@@ -193,9 +193,7 @@ local function add_of_slot(bits, lists, q, seen)
     add(bits, lists.exact[value], seen)
     local lengths = lists.lengths
     for i = 1, #lengths do
-        if lengths[i] <= #value then
-            add(bits, lists.prefix[sub(value, 1, lengths[i])], seen)
-        end
+        add(bits, lists.prefix[sub(value, 1, lengths[i])], seen)
     end
     if lists.has_pieces then
         local pieces = field.pieces(q, lists.slot)

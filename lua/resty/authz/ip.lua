@@ -4,7 +4,7 @@
 local bit = require "bit"
 local band, lshift, rshift = bit.band, bit.lshift, bit.rshift
 local byte, char, find, format, sub = string.byte, string.char, string.find, string.format, string.sub
-local concat, sort = table.concat, table.sort
+local concat = table.concat
 local hex = require("resty.authz.path").hex
 
 local _M = {}
@@ -223,7 +223,6 @@ function _M.at_prefix(prefixes, prefix, make)
     if not family.by_length[length] then
         family.by_length[length] = {}
         family.lengths[#family.lengths + 1] = length
-        sort(family.lengths, function(a, b) return a > b end)
     end
     local things, key = family.by_length[length], cut(address, length)
     things[key] = things[key] or make()
