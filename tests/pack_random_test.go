@@ -142,6 +142,27 @@ func (r dice) limitsFile(kind int) string {
 	for i := range []int{3, 12, 40, 90}[kind] {
 		r.limit(&b, fmt.Sprintf("l%d_%d", r.IntN(1000), i))
 	}
+	for i := range 4 {
+		fmt.Fprintf(&b, "[limit.path%d]\nmatch.path = %s\nkey = [\"path\"]\nalgorithm = \"fixed_window\"\nrate = \"1/s\"\n",
+			i, quoteAll([]string{r.starPath(), r.starPath(), r.starPath(), r.starPath()}))
+	}
+	return b.String()
+}
+
+// starPath and shortPath are of a few letters, so that they often meet, and often just not.
+func (r dice) starPath() string {
+	var b strings.Builder
+	for range 1 + r.IntN(6) {
+		b.WriteString("/" + r.one("a", "b", "ab", "*", "**", "**", "a*", "*b", "a*b", "*a*b", "b*b"))
+	}
+	return b.String()
+}
+
+func (r dice) shortPath() string {
+	var b strings.Builder
+	for range 1 + r.IntN(7) {
+		b.WriteString("/" + r.one("a", "b", "ab", "aab", "ba"))
+	}
 	return b.String()
 }
 

@@ -100,6 +100,9 @@ func (r dice) pairs(names []string, separator string) string {
 
 // target is a request target in one of its spellings; a few are such that nginx answers 400.
 func (r dice) target() string {
+	if r.in(4) {
+		return r.shortPath()
+	}
 	var b strings.Builder
 	for range r.IntN(5) {
 		b.WriteString(r.one("/", "/", "/", "/", "//", "/./", "/x/../", "%2f", "/%2e/", "/%2E%2e/"))
