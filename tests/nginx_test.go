@@ -80,11 +80,30 @@ func startNginxWith(t testing.TB, main, conf string, files map[string]string) *n
 			`+conf+`
 		}`)
 	awaitLine(t, n.cmd, n.exited, "start worker process ")
+	for _, socket := range n.cmd.ExtraFiles {
+		unblock(t, socket)
+	}
 	t.Cleanup(func() {
 		n.quit(t)
 		n.checkErrorLog(t)
 	})
 	return n
+}
+
+// unblock undoes what os/exec does to a socket that it hands over. Two workers wake for one connection,
+// and the one that comes too late must not wait in accept for the next.
+func unblock(t testing.TB, socket *os.File) {
+	t.Helper()
+	conn, err := socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Control(func(fd uintptr) { err = syscall.SetNonblock(int(fd), true) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // shippedIncludes are the files that users add, as they are.

@@ -125,8 +125,8 @@ func TestALeakyBucketHoldsTheRequest(t *testing.T) {
 		begun, answered := time.Now(), make(chan time.Duration, 4)
 		for range 4 {
 			go func() {
-				n.send(t, "GET /", "")
-				answered <- time.Since(begun)
+				defer func() { answered <- time.Since(begun) }()
+				same(t, n.send(t, "GET /", "").show(), "200")
 			}()
 		}
 		for i := range 4 {

@@ -185,11 +185,11 @@ end
 -- "name";q=QUOTA;w=SECONDS. A bucket's window is the time that refills it.
 local function policy_text(limit, rate, quota)
     local us, rest = rate.window_us, 0
-    if rate.n > 0 then
-        us = floor(rate.capacity / rate.n)
+    if limit.algorithm == "token_bucket" or limit.algorithm == "leaky_bucket" then
+        us = rate.n > 0 and floor(rate.capacity / rate.n) or 0 -- 0: "0/s", which is never refilled
         rest = rate.capacity - us * rate.n
     end
-    if rest ~= 0 or us % 1000000 ~= 0 then
+    if us == 0 or rest ~= 0 or us % 1000000 ~= 0 then
         return format('"%s";q=%d', limit.name, quota)
     end
     return format('"%s";q=%d;w=%d', limit.name, quota, us / 1000000)
