@@ -30,7 +30,7 @@ func compile(sp *spec) *Set {
 		l.limit.Name, l.limit.Index = l.name, i
 		l.limit.rule = s.limitRule(l, known)
 		s.limits = append(s.limits, &l.limit)
-		add(&l.ruleSpec, Limits, &l.limit)
+		add(&l.ruleSpec, Deny, &l.limit)
 	}
 	s.index = newIndex(&s.fields, matches)
 	return s

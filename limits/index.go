@@ -1,10 +1,8 @@
 package limits
 
 import (
-	"math"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // An index finds the few rules that a request can meet, so that a thousand cost what ten do. Each rule
@@ -30,27 +28,6 @@ type posting struct {
 	id    int
 	rules []int
 }
-
-// A token is something that a request has.
-type token struct {
-	kind tokenKind
-	slot int // tokenExact, tokenPrefix
-	text string
-	ip   netip.Prefix
-}
-
-type tokenKind uint8
-
-const (
-	tokenExact   tokenKind = iota // the value of a slot
-	tokenPrefix                   // what it begins with
-	tokenSegment                  // a segment of the path
-	tokenLabel                    // a label of the host
-	tokenIP                       // a prefix that the client's address is in
-)
-
-// longestPrefix bounds the lengths of beginnings, each of which costs a request a lookup.
-const longestPrefix = 32
 
 // candidates sets the bits of all rules that the request may meet.
 func (x *index) candidates(m *scratch) {
@@ -105,13 +82,13 @@ func newIndex(f *fields, matches []*condSpec) index {
 		labels:   map[string]posting{},
 		ip:       map[netip.Prefix]posting{},
 	}
-	offers := make([][][][]token, len(matches))
+	offers := make([][]offer, len(matches))
 	count := map[token]int{}
 	for i, match := range matches {
-		offers[i] = f.tokens(match)
-		for _, offer := range offers[i] {
-			for _, pattern := range offer {
-				for _, t := range pattern {
+		offers[i] = f.offers(match)
+		for _, o := range offers[i] {
+			for _, tokens := range o {
+				for _, t := range tokens {
 					count[t]++
 				}
 			}
@@ -132,26 +109,6 @@ func newIndex(f *fields, matches []*condSpec) index {
 		}
 	}
 	return x
-}
-
-// rarest takes the offer whose most frequent token is the least frequent: one token a pattern. It is
-// empty when nothing is on offer.
-func rarest(offers [][][]token, count map[token]int) []token {
-	var best []token
-	bestCount := math.MaxInt
-	for _, offer := range offers {
-		var tokens []token
-		most := 0
-		for _, pattern := range offer {
-			t := slices.MinFunc(pattern, func(a, b token) int { return count[a] - count[b] })
-			tokens = append(tokens, t)
-			most = max(most, count[t])
-		}
-		if most < bestCount {
-			best, bestCount = tokens, most
-		}
-	}
-	return best
 }
 
 func (x *index) file(rule int, t token) {
@@ -182,85 +139,8 @@ func fileUnder[K comparable](x *index, lists *map[K]posting, key K, rule int) {
 		p.id = x.postings
 		x.postings++
 	}
-	if !slices.Contains(p.rules, rule) {
+	if n := len(p.rules); n == 0 || p.rules[n-1] != rule { // patterns of one rule may share a token
 		p.rules = append(p.rules, rule)
 	}
 	(*lists)[key] = p
-}
-
-// tokens is what a rule may be filed under: an offer for each thing that its match names, in which
-// every pattern has one token or several to choose from.
-func (f *fields) tokens(match *condSpec) [][][]token {
-	var offers [][][]token
-	offer := func(patterns []string, tokens func(string) []token) {
-		var all [][]token
-		for _, p := range patterns {
-			t := tokens(p)
-			if len(t) == 0 {
-				return
-			}
-			all = append(all, t)
-		}
-		if len(all) > 0 {
-			offers = append(offers, all)
-		}
-	}
-	text := func(slot int) func(string) []token {
-		return func(p string) []token { return textTokens(slot, p, 0) }
-	}
-	offer(match.path, func(p string) []token {
-		return append(textTokens(slotPath, p, '/'), pieceTokens(tokenSegment, p[1:], "/")...)
-	})
-	offer(match.host, func(p string) []token {
-		return append(textTokens(slotHost, p, '.'), pieceTokens(tokenLabel, p, ".")...)
-	})
-	offer(match.method, text(slotMethod))
-	offer(match.zone, text(slotZone))
-	for _, n := range match.header {
-		offer(n.patterns, text(f.header(n.name)))
-	}
-	for _, n := range match.cookie {
-		offer(n.patterns, text(f.cookies[n.name]))
-	}
-	for _, n := range match.query {
-		offer(n.patterns, text(f.queries[n.name]))
-	}
-	var prefixes [][]token
-	for _, p := range match.ip {
-		prefixes = append(prefixes, []token{{kind: tokenIP, ip: canonicalPrefix(p)}})
-	}
-	if len(prefixes) > 0 {
-		offers = append(offers, prefixes)
-	}
-	return offers
-}
-
-// textTokens is the whole of a literal pattern, or what stands before the first "*" of another.
-func textTokens(slot int, p string, sep byte) []token {
-	star := strings.IndexByte(p, '*')
-	if star < 0 {
-		return []token{{kind: tokenExact, slot: slot, text: p}}
-	}
-	begin := p[:star]
-	if sep != 0 && strings.HasPrefix(p[star:], "**") {
-		begin = strings.TrimSuffix(begin, string(sep)) // "/v1/**" meets "/v1"
-	}
-	if begin = begin[:min(len(begin), longestPrefix)]; begin == "" {
-		return nil
-	}
-	return []token{{kind: tokenPrefix, slot: slot, text: begin}}
-}
-
-// pieceTokens is the segments or labels of a pattern that have no "*".
-func pieceTokens(kind tokenKind, pieces, sep string) []token {
-	if !strings.Contains(pieces, "*") {
-		return nil // textTokens has the whole of it
-	}
-	var tokens []token
-	for s := range strings.SplitSeq(pieces, sep) {
-		if !strings.Contains(s, "*") {
-			tokens = append(tokens, token{kind: kind, text: s})
-		}
-	}
-	return tokens
 }

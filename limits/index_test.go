@@ -57,7 +57,7 @@ func TestTheIndexFindsAllThatMeets(t *testing.T) {
 		return "{ " + strings.Join(c, ", ") + " }"
 	}
 	found := 0
-	for range 60 {
+	for range 25 {
 		var text strings.Builder
 		for i := range 1 + random.IntN(150) {
 			kind := one("limit", "limit", "limit", "limit", "limit", "limit", "allow", "deny")
@@ -94,8 +94,8 @@ func TestTheIndexFindsAllThatMeets(t *testing.T) {
 			found += len(m.Checks)
 		}
 	}
-	if found < 10000 {
-		t.Errorf("%d limits met 6000 requests, want so many that it tells something", found)
+	if found < 4000 {
+		t.Errorf("%d limits met 2500 requests, want so many that it tells something", found)
 	}
 }
 
@@ -131,4 +131,50 @@ func TestARequestLooksAtFewOfAThousandRules(t *testing.T) {
 	try(`path = "/login", query = { tenant = "t%d" }`, "GET http://h/login?tenant=t7")
 	try(`path = "/login", cookie = { tenant = "t%d-*" }`, "GET http://h/login", "Cookie: tenant=t7-x")
 	try(`path = "/login", ip = "2001:db8:%d::/48"`, "GET http://h/login", "ip: 2001:db8:7::1")
+}
+
+// No bytes that a client can send make Match panic or the index miss a rule.
+func FuzzMatch(f *testing.F) {
+	text := `
+		[deny.d]
+		match = { path = ["/**/.env", "/a*b*/**"], host = "**" }
+		[allow.a]
+		match = { path = "/free/*", header = { X-A = "a*" } }
+		[limit.host]
+		key = ["host", "path:raw"]
+		algorithm = "fixed_window"
+		rate = "5/m"
+		match = { host = ["*.example.com", "**.example.org", "h", "x*"] }
+		unless = { cookie = { c = "x*" } }
+		[limit.query]
+		key = ["query:q", "query:%", "path"]
+		missing = "share"
+		algorithm = "fixed_window"
+		rate = "5/m"
+		match = { path = ["/v1/**", "/**/q/**/r", "/"], query = { q = ["1", "a*c"] } }
+		[limit.cookie]
+		key = ["cookie:c", "header:Cookie", "zone", "method"]
+		missing = "ip"
+		algorithm = "fixed_window"
+		rate = "5/m"
+		match = { cookie = { c = "*", d = "1" } }`
+	set, asksAll := load(f, text), load(f, text)
+	asksAll.index.always[0] = 1<<len(asksAll.rules) - 1
+	f.Add([]byte("/v1/a"), []byte("a.Example.com:80"), []byte("q=1&q=2"), []byte("c=1; d=1"))
+	f.Add([]byte("/x/q/r"), []byte("h."), []byte("%71=a%62c"), []byte("c=; d =1"))
+	f.Add([]byte(""), []byte(":"), []byte("%&%%=="), []byte("=;;=c"))
+	m, all := new(Match), new(Match)
+	f.Fuzz(func(t *testing.T, path, host, query, cookie []byte) {
+		a := &Attrs{Method: host, Host: host, Zone: query, Path: path, Query: query, Cookie: cookie, Headers: [][]byte{cookie}}
+		set.Match(a, m)
+		asksAll.Match(a, all)
+		if m.show() != all.show() {
+			t.Errorf("found %s, want %s", m.show(), all.show())
+		}
+		for _, c := range m.Checks {
+			if c.Cost != 1 || len(c.Key) > 250 {
+				t.Errorf("%s costs %d and has a key of %d bytes", m.show(), c.Cost, len(c.Key))
+			}
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // JSON is the set in its canonical form, a line: the same files give the same bytes. It has all that
@@ -203,14 +204,11 @@ func (s *Set) limitJSON(sp *limitSpec) limitJSON {
 		Algorithm: sp.limit.Algorithm.String(), Rate: newRateJSON(&sp.limit.Rate), OffsetUS: sp.limit.OffsetUS,
 		Shadow: sp.limit.Shadow, OnError: sp.limit.OnError.String(),
 	}
-	if sp.costHeader != "" {
-		l.Cost = 0
-	}
 	r := &sp.limit.rule
 	for i, at := range r.parts {
 		p := &s.parts[at]
-		kind := bytes.TrimSuffix([]byte(partNames[p.kind]), []byte(":"))
-		l.Key = append(l.Key, partJSON{string(kind), sp.key[i].name, p.head, p.secret, p.texts})
+		kind := strings.TrimSuffix(partNames[p.kind], ":")
+		l.Key = append(l.Key, partJSON{kind, sp.key[i].name, p.head, p.secret, p.texts})
 	}
 	for _, o := range sp.overrides {
 		if l.Overrides == nil {
@@ -218,8 +216,8 @@ func (s *Set) limitJSON(sp *limitSpec) limitJSON {
 		}
 		l.Overrides[string(s.overrideIdentity(r, o.values))] = newRateJSON(o.rate)
 	}
-	if r.overrides != nil && len(r.overrides.lengths.v4)+len(r.overrides.lengths.v6) > 0 {
-		l.Prefixes = &prefixesJSON{slices.Concat([]int{}, r.overrides.lengths.v4), slices.Concat([]int{}, r.overrides.lengths.v6)}
+	if o := r.overrides; o != nil && o.byIP {
+		l.Prefixes = &prefixesJSON{slices.Concat([]int{}, o.lengths.v4), slices.Concat([]int{}, o.lengths.v6)}
 	}
 	return l
 }

@@ -82,7 +82,7 @@ type Check struct {
 // Attrs is what is known of a request. Absent and empty are the same. The bytes belong to the
 // caller and are read only until Match returns.
 type Attrs struct {
-	Method, Host, Zone []byte
+	Method, Host, Zone []byte     // of a host, case, port and one trailing dot do not matter
 	Path, Query        []byte     // as Target returns them
 	IP                 netip.Addr // the zero Addr: unknown
 	Headers            [][]byte   // one for each of Set.HeaderNames; the lines of a name joined by ", "

@@ -20,8 +20,8 @@ type rule struct {
 	name          string
 	match, unless condition
 	hasUnless     bool
-	verdict       Verdict
-	limit         *Limit // with verdict Limits
+	verdict       Verdict // that it ends with: Deny or Allow; for a limit Deny, if a part of its key is missing
+	limit         *Limit  // nil for deny and allow
 }
 
 // A condition is a match or unless table: all of it must hold.
@@ -69,9 +69,6 @@ func (s *Set) Match(a *Attrs, m *Match) {
 				continue
 			}
 			m.Verdict, m.Rule = r.verdict, r.name
-			if r.limit != nil {
-				m.Verdict = Deny
-			}
 			m.Checks, m.Unlimited = m.Checks[:0], m.Unlimited[:0]
 			return
 		}

@@ -1,15 +1,12 @@
 package limits
 
-import (
-	"encoding/hex"
-	"net/netip"
-	"strings"
-)
+import "net/netip"
 
 // overrides finds the rate of one key among tens of thousands: one map lookup, or one for each length
 // of prefix where a part of the key is an address.
 type overrides struct {
-	lengths prefixLengths
+	byIP    bool          // a part of the key is ip
+	lengths prefixLengths // of the addresses
 	rates   map[overrideKey]*Rate
 }
 
@@ -23,8 +20,11 @@ type overrideKey struct {
 // find returns the rate for the request's key, or the limit's own.
 func (o *overrides) find(r *limitRule, m *scratch, own *Rate) *Rate {
 	m.lookup = r.appendRest(m.lookup[:0], m)
-	if rate := o.rates[overrideKey{rest: string(m.lookup)}]; rate != nil {
-		return rate
+	if !o.byIP {
+		if rate := o.rates[overrideKey{rest: string(m.lookup)}]; rate != nil {
+			return rate
+		}
+		return own
 	}
 	for _, length := range o.lengths.of(m.ip) {
 		prefix, _ := m.ip.Prefix(length)
@@ -62,6 +62,7 @@ func newOverrides(specs []overrideSpec, parts []keyPart) *overrides {
 		for i := range parts {
 			if parts[i].kind == partIP {
 				key.ip = overridePrefix(sp.values[i])
+				o.byIP = true
 				o.lengths.add(key.ip)
 				continue
 			}
@@ -76,32 +77,18 @@ func newOverrides(specs []overrideSpec, parts []keyPart) *overrides {
 
 // overridePrefix reads an address or CIDR, which the parser has checked.
 func overridePrefix(s string) netip.Prefix {
-	if p, err := netip.ParsePrefix(s); err == nil {
-		return canonicalPrefix(p)
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return canonicalPrefix(netip.PrefixFrom(addr, addr.BitLen()))
 	}
-	addr, ok := ParseAddr([]byte(s))
-	if !ok {
-		panic("BUG: override of the address " + s)
-	}
-	return netip.PrefixFrom(addr, addr.BitLen())
+	return canonicalPrefix(netip.MustParsePrefix(s))
 }
 
-// appendOverrideValue writes a value as the request that has it would.
+// appendOverrideValue writes a value as the request that has it would. Of a secret the parser has left
+// the digest alone.
 func appendOverrideValue(dst []byte, p *keyPart, value string) []byte {
 	dst = append(dst, p.head...)
-	switch {
-	case p.secret && strings.HasPrefix(value, "sha256:"):
-		sum, err := hex.DecodeString(value[len("sha256:"):])
-		if err != nil || len(sum) < digestBytes {
-			panic("BUG: override of the digest " + value)
-		}
-		return hex.AppendEncode(append(dst, '*'), sum[:digestBytes])
-	case p.kind == partHost:
-		return appendValue(dst, appendHost(nil, []byte(value)), false)
-	case p.kind == partPath:
-		if canonical, err := checkPathPattern(value); err == nil {
-			value = canonical
-		}
+	if !p.secret {
+		return appendValue(dst, []byte(value), false)
 	}
-	return appendValue(dst, []byte(value), p.secret)
+	return append(append(dst, '*'), value[len(digestPrefix):len(digestPrefix)+2*digestBytes]...)
 }

@@ -33,10 +33,11 @@ func TestAnOverrideIsForTheKeyAsTheRequestHasIt(t *testing.T) {
 	ask("limits a{zone="+digest(literal)+"}@2", "GET http://h/", "zone: "+literal)
 	ask("limits a{zone=x}", "GET http://h/", "zone: x")
 
-	ask = asking(t, limit("match = { path = [\"/a/*\", \"/b\"] }", `["path", "host", "method"]`, "/a/*|API.Example.com:80|GET", "/b|h|GET"))
+	ask = asking(t, limit("match = { path = [\"/a/*\", \"/b\", \"/c%2541\"] }", `["path", "host", "method"]`, "/a/*|API.Example.com:80|GET", "/b|h|GET", "/c%2541/|h|GET"))
 	ask("limits a{path=/a/%2A|host=api.example.com|method=GET}@2", "GET http://api.example.com/a/1")
 	ask("limits a{path=/a/%2A|host=api.example.com|method=POST}", "POST http://api.example.com/a/1")
 	ask("limits a{path=/b|host=h|method=GET}@3", "GET http://h/b/")
+	ask("limits a{path=/c%2541|host=h|method=GET}@4", "GET http://h/c%2541") // decoded once
 
 	// It is found before a long identity becomes a digest.
 	long := strings.Repeat("a", 64) + "|" + strings.Repeat("b", 64) + "|" + strings.Repeat("c", 64)

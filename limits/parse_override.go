@@ -14,7 +14,9 @@ import (
 // secret: titles have it only once the limit is known to have no secret in its key.
 func (p *parser) gatherOverrides(all *table) {
 	for _, key := range slices.Sorted(maps.Keys(all.values)) {
-		if t, ok := all.sub(key, fmt.Sprintf(`a table [%s."KEY"] for each key`, all.title), all.title); ok {
+		if _, ok := all.values[key].(map[string]any); !ok {
+			all.problem(key, `a KEY is %s, want a table [%s."KEY"] for each`, show(all.values[key]), all.title)
+		} else if t, ok := all.sub(key, "", all.title); ok {
 			p.overrides = append(p.overrides, t)
 		}
 	}

@@ -71,6 +71,9 @@ func (p *pattern) meets(value []byte) bool {
 	}
 	rest := pieces{value, p.sep, true}
 	if p.sep == '/' {
+		if value[0] != '/' {
+			return false
+		}
 		rest.text = value[1:]
 		rest.some = len(rest.text) > 0 // "/" has no segments
 	}

@@ -82,7 +82,7 @@ const (
 )
 
 // An overrideSpec is other numbers for one key: values are what the request has, one for each part of
-// the key; an address or CIDR for ip; "sha256:" and 64 hex digits where a secret was written so.
+// the key; an address or CIDR for ip; "sha256:" and 64 hex digits for a secret.
 type overrideSpec struct {
 	values []string
 	rate   *Rate

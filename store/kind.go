@@ -61,6 +61,10 @@ func Kind(err error) string {
 	return "other"
 }
 
+// Kinds are all words that Kind may say.
+var Kinds = []string{"timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
+	"noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other"}
+
 // ClientCanCause says whether clients could bring an error about by what they send: a limit that
 // would answer it by allowing must not, or they could switch it off.
 func ClientCanCause(err error) bool {

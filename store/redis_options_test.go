@@ -3,11 +3,15 @@ package store
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestTheURLSaysWhereRedisIs(t *testing.T) {
@@ -85,5 +89,23 @@ func TestNothingIsRetriedWhateverTheURLSays(t *testing.T) {
 	got := fmt.Sprint(c.MaxRetries, c.DialerRetries, c.ContextTimeoutEnabled, c.DialTimeout, c.PoolTimeout, c.ReadTimeout, c.PoolSize)
 	if want := "-1 1 true 80ms 40ms 1.08s 7"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// C108: go-redis dials five times by default.
+func TestADialThatFailsIsNotRepeated(t *testing.T) {
+	c, err := RedisOptions{URL: "redis://h", Timeout: 10 * time.Second}.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dials := 0
+	c.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	client := redis.NewClient(c)
+	defer client.Close()
+	if kind := Kind(client.Ping(context.Background()).Err()); kind != "network" || dials != 1 {
+		t.Errorf("%s after %d dials, want network after 1", kind, dials)
 	}
 }

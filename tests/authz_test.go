@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -78,22 +79,40 @@ type authzServer struct {
 // unless it was stopped, and its log is shown if the test failed.
 func startAuthz(t testing.TB, args ...string) *authzServer {
 	t.Helper()
-	a := &authzServer{exited: make(chan struct{}), grown: make(chan struct{})}
-	a.cmd = exec.Command(authzBinary(t), "serve")
-	a.cmd.Env = os.Environ()
 	given := map[string]bool{}
 	for _, arg := range args {
 		name, _, _ := strings.Cut(arg, "=")
 		given[name] = true
-		if strings.HasPrefix(arg, "--") || name == arg {
-			a.cmd.Args = append(a.cmd.Args, arg)
-		} else {
-			a.cmd.Env = append(a.cmd.Env, arg)
-		}
 	}
 	for _, flag := range []struct{ name, env string }{{"--listen", "AUTHZ_LISTEN"}, {"--admin", "AUTHZ_ADMIN"}} {
 		if !given[flag.name] && !given[flag.env] {
-			a.cmd.Args = append(a.cmd.Args, flag.name+"=127.0.0.1:0")
+			args = append(args, flag.name+"=127.0.0.1:0")
+		}
+	}
+	a := launchAuthz(t, append([]string{"serve"}, args...)...)
+	a.await(t, "msg=serving ")
+	for _, m := range regexp.MustCompile(`msg=listening for=(\w+) addr=(\S+)`).FindAllStringSubmatch(a.logged(), -1) {
+		if m[1] == "admin" {
+			a.admin = m[2]
+		} else {
+			a.addrs = append(a.addrs, m[2])
+		}
+	}
+	a.addr = a.addrs[0]
+	return a
+}
+
+// launchAuthz starts authz and waits for nothing.
+func launchAuthz(t testing.TB, args ...string) *authzServer {
+	t.Helper()
+	a := &authzServer{exited: make(chan struct{}), grown: make(chan struct{})}
+	a.cmd = exec.Command(authzBinary(t))
+	a.cmd.Env = os.Environ()
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "--") || !strings.Contains(arg, "=") {
+			a.cmd.Args = append(a.cmd.Args, arg)
+		} else {
+			a.cmd.Env = append(a.cmd.Env, arg)
 		}
 	}
 	out, err := a.cmd.StderrPipe()
@@ -111,15 +130,6 @@ func startAuthz(t testing.TB, args ...string) *authzServer {
 			t.Logf("the log of authz:\n%s", a.logged())
 		}
 	})
-	a.await(t, "msg=serving ")
-	for _, m := range regexp.MustCompile(`msg=listening for=(\w+) addr=(\S+)`).FindAllStringSubmatch(a.logged(), -1) {
-		if m[1] == "admin" {
-			a.admin = m[2]
-		} else {
-			a.addrs = append(a.addrs, m[2])
-		}
-	}
-	a.addr = a.addrs[0]
 	return a
 }
 
@@ -212,7 +222,7 @@ type checker struct {
 func (a *authzServer) checker() *checker { return newChecker(a.addr) }
 
 func newChecker(addr string) *checker {
-	transport := &http.Transport{MaxIdleConnsPerHost: 100, Dial: func(string, string) (net.Conn, error) { return dial(addr) }}
+	transport := &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(addr) }}
 	return &checker{client: http.Client{Transport: transport, Timeout: 30 * time.Second}, addr: addr}
 }
 

@@ -2,11 +2,14 @@ package tests
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // 64 clients at once, through nginx and two instances with one Redis: each algorithm admits exactly its
@@ -34,7 +37,8 @@ func TestACrowdIsAdmittedExactlyUpToTheLimit(t *testing.T) {
 			keepalive 64;
 		}`, sockets[0], sockets[1]),
 	})
-	second := startAuthz(t, "--limits="+limitsFile(t, limits), "--listen=unix:"+sockets[1], "--redis="+s.redis.url())
+	second := startAuthz(t, "--limits="+limitsFile(t, limits), "--listen=unix:"+sockets[1],
+		"--redis="+s.redis.url(), "--redis-timeout=20s")
 
 	const clients, each = 64, 5
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients, DisableCompression: true}}
@@ -67,7 +71,11 @@ func TestACrowdIsAdmittedExactlyUpToTheLimit(t *testing.T) {
 	if got := s.asked(t); got != clients*each*len(wanted) {
 		t.Errorf("Redis decided %d requests, want %d", got, clients*each*len(wanted))
 	}
-	_ = second
+	for i, instance := range []*authzServer{s.authz, second} {
+		if line := `authz_requests_total{verdict="limited"} `; strings.Contains(instance.metrics(t, line), " 0\n") {
+			t.Errorf("instance %d of 2 has limited nobody: all went to the other", i+1)
+		}
+	}
 }
 
 // C018: a page and its 40 assets are 41 checks; in the third view 18 of them pass.
@@ -104,9 +112,9 @@ func TestAPageOfFortyAssetsIsFortyOneChecks(t *testing.T) {
 	}
 }
 
-// C031: clients that leave while their answer is held. Each is charged once at most, nothing is tried
-// again, and the next client is served.
-func TestAClientThatLeavesIsChargedOnceAtMost(t *testing.T) {
+// C031: clients that leave while their answer is held. Each is charged once, nothing is tried again, and
+// when the holds are over nothing is left of them.
+func TestAClientThatLeavesIsChargedOnce(t *testing.T) {
 	s := startSite(t, siteConf{server: closedServer, limits: `
 		[limit.held]
 		match     = { path = "/held" }
@@ -119,20 +127,35 @@ func TestAClientThatLeavesIsChargedOnceAtMost(t *testing.T) {
 		key       = []
 		algorithm = "fixed_window"
 		rate      = "1000/366d"`})
-	const clients = 30
+	const clients, counted = 30, "authz:v1:{count}:count:fw"
+	var left []net.Conn
 	for range clients {
 		c := s.dial(t, s.addr)
 		fmt.Fprint(c, "GET /held HTTP/1.1\r\nHost: site.test\r\n\r\n")
+		left = append(left, c)
+	}
+	for deadline := time.Now().Add(clientTimeout); s.counted(t, counted) < clients; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d charged for %d clients", s.counted(t, counted), clients)
+		}
+	}
+	for _, c := range left {
 		c.Close()
 	}
 	if got := s.send(t, "GET /other", "").status; got != 200 {
 		t.Errorf("the next client: %d, want 200", got)
 	}
 	s.quit(t)
-	if got := s.counted(t, "authz:v1:{count}:count:fw"); got > clients {
+	if got := s.counted(t, counted); got != clients {
 		t.Errorf("%d charged for %d clients", got, clients)
 	}
 	if got := countLines(s.read(t, "error.log"), "upstream"); got != 0 {
-		t.Errorf("error.log has %d lines about the upstream, want none:\n%s", got, s.read(t, "error.log"))
+		t.Errorf("error.log has %d lines about authz, want none:\n%s", got, s.read(t, "error.log"))
+	}
+	if got := countLines(s.read(t, "access.log"), `" 499 `); got == 0 {
+		t.Error("access.log has no 499: no client left while it was held")
+	}
+	if code := s.authz.stop(t); code != 0 {
+		t.Errorf("authz ends with %d, want 0: nothing is held any more", code)
 	}
 }

@@ -44,7 +44,10 @@ func TestADeadAuthzIsAskedOnce(t *testing.T) {
 	for _, choice := range choices {
 		s := startSite(t, siteConf{
 			limits: tenAMinute,
+			http:   "log_format authz '$request_uri authz=$authz_status';",
 			server: choice.server + `
+				access_log access.log authz;
+				location = /off { auth_request off; return 204; }
 				location /index/ { root html; }
 				location /folder/ { root html; }`,
 			files: map[string]string{"html/index/index.html": "the index", "html/folder/file": ""},
@@ -61,7 +64,15 @@ func TestADeadAuthzIsAskedOnce(t *testing.T) {
 		if got := s.send(t, "GET /folder/", "").show("Retry-After"); got != own {
 			t.Errorf("%s: a folder without an index: %s, want %s", choice.name, got, own)
 		}
+		if got := s.send(t, "GET /off", "").status; got != 204 {
+			t.Errorf("%s: a location without a check: %d, want 204", choice.name, got)
+		}
 		s.quit(t)
+		status := map[string]string{"closed": "503", "open": ""}[choice.name]
+		want := fmt.Sprintf("/index/ authz=%s\n/folder/ authz=%s\n/off authz=-\n", status, status)
+		if got := s.read(t, "access.log"); got != want {
+			t.Errorf("%s: logged\n%s, want\n%s", choice.name, got, want)
+		}
 		if got := countLines(s.read(t, "error.log"), "connect() to unix:"); got != 2 {
 			t.Errorf("%s: nginx tried to connect %d times for 2 requests", choice.name, got)
 		}

@@ -198,3 +198,41 @@ func TestTheApplicationsOwnRefusalsStay(t *testing.T) {
 		}
 	}
 }
+
+// The example file, whole but for its addresses.
+func TestTheExampleIsAWholeSite(t *testing.T) {
+	app := startApp(t)
+	authz := startAuthz(t, "--limits="+limitsFile(t, `
+		[limit.login]
+		match     = { zone = "login" }
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "1/366d"`))
+	conf := edited(t, "example.conf",
+		"listen 80 default_server;", "listen LISTEN default_server;",
+		"include authz/authz_upstream_tcp.conf;",
+		edited(t, "authz_upstream_tcp.conf", "server 127.0.0.1:7429;", "server "+authz.addr+";"),
+		"server 127.0.0.1:8080;", "server "+app.addr+";",
+		"/var/log/nginx/access.log", "example.log",
+		"/var/www/example.com", "html")
+	_, conf, found := strings.Cut(conf, "\nhttp {\n")
+	if !found {
+		t.Fatal("example.conf has no http{}")
+	}
+	n := startNginx(t, conf[:strings.LastIndexByte(conf, '}')], map[string]string{"html/static/a.css": "a style"})
+	for _, c := range [][2]string{
+		{"POST /login", "200"},
+		{"POST /login", "429 X-Authz-Limit=login"},
+		{"POST /", "200"},
+		{"GET /static/a.css", "200"},
+	} {
+		if got := n.send(t, c[0], "").show("X-Authz-Limit"); got != c[1] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[1])
+		}
+	}
+	n.quit(t)
+	want := regexp.MustCompile(`^127.0.0.1 \[\S+\] "POST /login HTTP/1.1" 429 authz=429 limit=login degraded=$`)
+	if lines := strings.Split(n.read(t, "example.log"), "\n"); !want.MatchString(lines[1]) {
+		t.Errorf("logged %q, want %s", lines[1], want)
+	}
+}

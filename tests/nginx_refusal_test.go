@@ -151,8 +151,8 @@ func TestTheServersOwn403Stays(t *testing.T) {
 	}
 }
 
-// A location's own error_page drops those of the server, ours among them: a refusal is a bare 403
-// there, until the location repeats the line.
+// A location's own error_page drops those of the server, ours among them, and its own auth_request_set
+// what is taken from the answer: a refusal is a bare 403 there, until the location repeats the line.
 func TestALocationsErrorPageHasToRepeatOurs(t *testing.T) {
 	s := startSite(t, siteConf{
 		limits: onceOnly,
@@ -160,6 +160,7 @@ func TestALocationsErrorPageHasToRepeatOurs(t *testing.T) {
 			include authz/authz_server.conf;
 			error_page 403 /never.html;
 			location /drops/   { error_page 404 /404.html; proxy_pass http://app; }
+			location /sets/    { auth_request_set $mine $upstream_status; proxy_pass http://app; }
 			location /repeats/ { error_page 404 /404.html; error_page 403 = @authz_denied; proxy_pass http://app; }
 			location /         { proxy_pass http://app; }`,
 	})
@@ -167,6 +168,7 @@ func TestALocationsErrorPageHasToRepeatOurs(t *testing.T) {
 		{"/", "200"},
 		{"/", "429 X-Authz-Limit=once"},
 		{"/drops/", "403"},
+		{"/sets/", "403"},
 		{"/repeats/", "429 X-Authz-Limit=once"},
 	} {
 		if got := s.send(t, "GET "+c[0], "").show("X-Authz-Limit"); got != c[1] {

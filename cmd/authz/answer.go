@@ -30,7 +30,7 @@ type service struct {
 	metrics *metrics
 	log     *slog.Logger
 	warned  struct{ ignored, flawed, noAddress, rejected, panicked, store seldom }
-	failing atomic.Bool // the store's last answer was an error
+	failing atomic.Bool // it was logged that the store cannot answer, and not yet that it can
 
 	requests sync.Pool
 }
@@ -146,8 +146,8 @@ func (q *request) decide(checks []limits.Check, results []store.Result) decision
 func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
 	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
-	s.failing.Store(true)
 	if s.warned.store.now() {
+		s.failing.Store(true)
 		s.log.Warn("the store cannot answer, on_error decides", "kind", kind, "error", err.Error())
 	}
 	local, d := degrade(checks, q.local[:0], clientCaused)
@@ -179,7 +179,11 @@ func (s *service) degrade(q *request, checks []limits.Check, err error) decision
 func (s *service) ignored(peer netip.Addr, n int) {
 	s.metrics.ignored.Add(float64(n))
 	if s.warned.ignored.now() {
-		s.log.Warn("headers ignored: the peer is not one of --trusted-proxies", "peer", peer.String())
+		who := "unix"
+		if peer.IsValid() {
+			who = peer.String()
+		}
+		s.log.Warn("headers ignored: the peer is not one of --trusted-proxies", "peer", who)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"authz/limits"
+	"authz/store"
 )
 
 // metrics is all that /metrics shows. Labels are names of limits, verdicts and kinds of errors: never
@@ -75,11 +76,17 @@ func newMetrics() *metrics {
 		Help:    "How long the store took to decide a request, or to fail.",
 		Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}})
 	m.storeErrors = m.counters("authz_store_errors_total", "Requests that the store could not decide, by what went wrong.", "kind")
+	for _, kind := range store.Kinds {
+		m.storeErrors.WithLabelValues(kind)
+	}
 	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because the proxy did not say what they are.", "kind")
 	for f := flawless + 1; f < flaws; f++ {
 		m.flawed[f] = flawed.WithLabelValues(f.String())
 	}
 	m.rejected = m.counters("authz_rejected_requests_total", "Requests blocked because they are no HTTP that we read.", "kind")
+	for _, kind := range rejections {
+		m.rejected.WithLabelValues(kind)
+	}
 	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
 	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
 	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests whose X-Real-IP or X-Forwarded-For could not be read; the peer counted.")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/redisscripts"
 	"authz/store"
 )
 
@@ -30,6 +31,9 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something.
 func (f *redisFlags) open() (*store.Redis, error) {
+	if err := redisscripts.Verify(); err != nil {
+		return nil, err
+	}
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
 }

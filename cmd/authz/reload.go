@@ -52,6 +52,7 @@ type reloader struct {
 	service *service
 	prefix  string   // of Redis keys
 	paths   []string // --limits
+	files   *fsnotify.Watcher
 	log     *slog.Logger
 }
 
@@ -78,35 +79,50 @@ func (r *reloader) reload(why string) {
 	r.log.Info("limits reloaded", "why", why, "limits", len(set.Limits()), "changed", !bytes.Equal(before.JSON(), set.JSON()))
 }
 
-// start reloads from here on, until ctx ends; end waits for that.
-func (r *reloader) start(ctx context.Context) (end func(), err error) {
+// open begins to watch the files. It comes before the first load, so that no change is missed.
+func (r *reloader) open() error {
 	files, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.watch(files)
+	r.files = files
+	r.watch()
+	return nil
+}
+
+// start reloads from here on, until ctx ends; end waits for that.
+func (r *reloader) start(ctx context.Context) (end func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.run(ctx, hangups, files)
+		r.run(ctx, hangups)
 	}()
 	return func() {
 		cancel()
 		<-ended
-		files.Close()
-	}, nil
+	}
 }
 
 // quiet is how long the files have to be left alone before they are read: an editor or a copy changes
-// them more than once.
-const quiet = 50 * time.Millisecond
+// them more than once. Files that never are left alone are read after a while.
+const (
+	quiet = 50 * time.Millisecond
+	while = time.Second
+)
 
 // run reloads on every hangup and after every change, until ctx ends.
-func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal, files *fsnotify.Watcher) {
+func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) {
 	var settled <-chan time.Time
+	var latest time.Time
+	changed := func() {
+		if settled == nil {
+			latest = time.Now().Add(while)
+		}
+		settled = time.After(min(quiet, time.Until(latest)))
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,21 +130,21 @@ func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal, files *fsn
 		case <-hangups:
 			settled = nil
 			r.reload("SIGHUP")
-		case e := <-files.Events:
+		case e := <-r.files.Events:
 			if e.Op != fsnotify.Chmod && r.concerns(e.Name) {
-				settled = time.After(quiet)
+				changed()
 			}
 			continue
-		case err := <-files.Errors:
+		case err := <-r.files.Errors:
 			// Events may have been lost: read the files as if each had changed.
 			r.log.Warn("watching the limits files", "error", err.Error())
-			settled = time.After(quiet)
+			changed()
 			continue
 		case <-settled:
 			settled = nil
 			r.reload("files changed")
 		}
-		r.watch(files)
+		r.watch()
 	}
 }
 
@@ -151,7 +167,7 @@ func (r *reloader) concerns(name string) bool {
 // watch watches the folders of the files, and those that links among them lead to: the files themselves
 // are replaced, not written to, by most who change them. It is called after each load, since a link may
 // lead elsewhere by then.
-func (r *reloader) watch(files *fsnotify.Watcher) {
+func (r *reloader) watch() {
 	for _, p := range r.paths {
 		folders := []string{filepath.Dir(p)}
 		if real, err := filepath.EvalSymlinks(p); err == nil {
@@ -161,7 +177,7 @@ func (r *reloader) watch(files *fsnotify.Watcher) {
 			}
 		}
 		for _, f := range folders {
-			if err := files.Add(f); err != nil {
+			if err := r.files.Add(f); err != nil {
 				r.log.Warn("cannot watch the limits files, only SIGHUP reloads them", "folder", f, "error", err.Error())
 			}
 		}

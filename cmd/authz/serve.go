@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"authz/limits"
 	"authz/store"
 )
@@ -73,14 +75,27 @@ func (f *serveCmd) style() headerStyle {
 	return headerStyle{ietf: f.Headers != "legacy", legacy: f.Headers != "ietf", retryAfterMax: int64(f.RetryAfterMax / time.Second)}
 }
 
-// Run serves until SIGTERM or SIGINT.
+// Run serves until SIGTERM or SIGINT. Whoever reads the log as JSON finds there too why it did not.
 func (f *serveCmd) Run(c *console) error {
 	log := f.logger(c.err)
+	err := f.serve(log)
+	if err != nil && f.LogFormat == "json" {
+		log.Error("cannot serve", "error", err.Error())
+		return exit(1)
+	}
+	return err
+}
+
+func (f *serveCmd) serve(log *slog.Logger) error {
 	s := newService(log)
 	s.peers, _ = f.peers()
 	s.style, s.heldMax = f.style(), f.HeldMax
 
 	r := &reloader{service: s, prefix: f.RedisPrefix, paths: f.Limits, log: log}
+	if err := r.open(); err != nil {
+		return err
+	}
+	defer r.files.Close()
 	if err := r.load(); err != nil {
 		return err
 	}
@@ -90,7 +105,7 @@ func (f *serveCmd) Run(c *console) error {
 	}
 	defer closeStore()
 
-	var checks []net.Listener
+	var listeners []net.Listener
 	mode, _ := f.socketMode()
 	for _, addr := range f.Listen {
 		l, err := listen(addr, mode, log)
@@ -99,7 +114,7 @@ func (f *serveCmd) Run(c *console) error {
 		}
 		defer l.Close()
 		log.Info("listening", "for", "checks", "addr", address(l))
-		checks = append(checks, l)
+		listeners = append(listeners, l)
 	}
 	var draining atomic.Bool
 	admin, err := f.serveAdmin(s, &draining, storeState)
@@ -110,29 +125,29 @@ func (f *serveCmd) Run(c *console) error {
 
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	endReloads, err := r.start(stop)
-	if err != nil {
-		return err
-	}
-	defer endReloads()
+	defer r.start(stop)()
 	server := s.server()
-	for _, l := range checks {
-		go server.Serve(l)
+	for _, l := range listeners {
+		go server.Serve(l) // until l is closed
 	}
 	log.Info("serving", "limits", len(s.rules.Load().set.Limits()))
 	<-stop.Done()
 	cancel() // a second signal ends the process at once
-
 	draining.Store(true)
 	log.Info("draining")
-	// Who sends nothing on a new connection could keep us until its read timeout, and longer.
+	drain(server, log)
+	return nil
+}
+
+// drain answers what is under way. Who connects and sends nothing could keep it from ending until its
+// read timeout; the end comes within 5 seconds whatever they do.
+func drain(server *fasthttp.Server, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
 	if err := server.ShutdownWithContext(ctx); err != nil {
 		log.Warn("connections closed that had not ended", "error", err.Error())
 	}
 	log.Info("stopped")
-	return nil
 }
 
 // openStore gives the service its stores, and returns what tells their state.
@@ -154,8 +169,6 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Warn("Redis is not ready, on_error decides until it is", "redis", f.redacted(), "kind", store.Kind(err), "error", err.Error())
 	}
 	return func(ctx context.Context) string {
-		ctx, cancel := context.WithTimeout(ctx, f.RedisTimeout)
-		defer cancel()
 		if err := redis.Ping(ctx); err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}

@@ -31,6 +31,8 @@ func (s *service) server() *fasthttp.Server {
 		WriteTimeout:   3 * time.Second,
 		IdleTimeout:    2 * time.Minute, // longer than nginx's own 60 s, so that nginx is the one to close
 
+		MaxIdleWorkerDuration: 2 * time.Second, // a crowd that has left leaves no goroutines
+
 		Concurrency:           math.MaxInt32, // open files are the limit: over its own, fasthttp answers 503
 		CloseOnShutdown:       true,
 		NoDefaultServerHeader: true,
@@ -81,6 +83,9 @@ func lingerAtEnd(ctx *fasthttp.RequestCtx) {
 		c.linger.Store(true)
 	}
 }
+
+// rejections are all words that rejection may say.
+var rejections = []string{"too_large", "too_slow", "cut_short", "malformed"}
 
 // rejection says in one word why fasthttp could not read a request.
 func rejection(err error) string {

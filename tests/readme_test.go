@@ -1,0 +1,110 @@
+package tests
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"authz/limits"
+)
+
+func readme(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocks are the fenced blocks of a language.
+func blocks(text, language string) []string {
+	var found []string
+	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
+func TestTheCommandsOfTheReadmePrintWhatItShows(t *testing.T) {
+	a := startAuthz(t, "--limits=../limits/examples/quickstart.toml")
+	run := func(command string) string {
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "127.0.0.1:7429", a.addr))
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		// How much of the minute is left depends on the machine.
+		text := strings.ReplaceAll(string(out), "\r\n", "\n")
+		return regexp.MustCompile(`(Retry-After: |;t=)\d+`).ReplaceAllString(strings.TrimSpace(text), "${1}60")
+	}
+	consoles := blocks(readme(t), "console")
+	if len(consoles) != 3 {
+		t.Fatalf("%d console blocks, want 3", len(consoles))
+	}
+	for i, block := range consoles {
+		command, want, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
+		if i == 1 { // "the sixth time"
+			for range 4 {
+				run(command)
+			}
+		}
+		if got := run(command); got != strings.TrimSpace(want) {
+			t.Errorf("%s prints\n%s\nwant\n%s", command, got, want)
+		}
+	}
+}
+
+func TestTheLimitsFileOfTheReadmeLoads(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.toml")
+	tomls := blocks(readme(t), "toml")
+	if len(tomls) != 1 {
+		t.Fatalf("%d toml blocks, want 1", len(tomls))
+	}
+	if err := os.WriteFile(file, []byte(tomls[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limits.Load("authz", file); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheReadmeNamesEveryMetric(t *testing.T) {
+	redis := startRedis(t)
+	a := startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+redis.url())
+	memory := startAuthz(t, "--limits=../limits/examples/quickstart.toml")
+	var got []string
+	for _, admin := range []string{a.admin, memory.admin} {
+		answer, err := http.Get("http://" + admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`# TYPE (authz_\w+)`).FindAllStringSubmatch(string(text), -1) {
+			got = append(got, m[1])
+		}
+	}
+	var want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `authz_.*").FindAllString(readme(t), -1) {
+		for _, m := range regexp.MustCompile("`(authz_\\w+)").FindAllStringSubmatch(row, -1) {
+			want = append(want, m[1])
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("/metrics has\n%s\nREADME.md has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,65 @@
+package tests
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// C150: one of two instances ends under load, while nginx keeps connections to both. No client sees it.
+func TestAnInstanceThatEndsCostsNoClientAnything(t *testing.T) {
+	dir := socketDir(t)
+	sockets := [2]string{filepath.Join(dir, "one.sock"), filepath.Join(dir, "two.sock")}
+	limits := limit("a", "sliding_window", "10000/d")
+	s := startSite(t, siteConf{
+		limits: limits,
+		server: closedServer,
+		serve:  []string{"--listen=unix:" + sockets[0]},
+		upstream: fmt.Sprintf(`upstream authz {
+			server unix:%s;
+			server unix:%s;
+			keepalive 16;
+		}`, sockets[0], sockets[1]),
+	})
+	s.mayLog = []string{"one.sock failed (2: No such file or directory)"}
+	startAuthz(t, "--limits="+limitsFile(t, limits), "--listen=unix:"+sockets[1], "--redis="+s.redis.url(), "--redis-timeout=20s")
+
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	var ended atomic.Bool
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			for !ended.Load() {
+				resp, err := client.Get("http://" + s.addr + "/a")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got := readAnswer(t, resp).status; got != 200 {
+					t.Errorf("a client got %d, want 200", got)
+					return
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	reach := func(n int64) {
+		for target := answered.Load() + n; answered.Load() < target && !t.Failed(); {
+		}
+	}
+	reach(100)
+	s.authz.signal(t, syscall.SIGTERM)
+	code := s.authz.wait(t)
+	reach(100)
+	ended.Store(true)
+	clients.Wait()
+	if code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+}

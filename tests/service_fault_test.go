@@ -1,0 +1,163 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// threeAnswers is a limit of each on_error, and paths under several of them.
+const threeAnswers = `
+	[defaults]
+	replicas = 4
+	[limit.allow]
+	match     = { path = ["/allow", "/allow-local", "/all"] }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "100/d"
+	on_error  = "allow"
+	[limit.local]
+	match     = { path = ["/local", "/allow-local", "/all"] }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "12/d"
+	[limit.deny]
+	match     = { path = ["/deny", "/all"] }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "100/d"
+	on_error  = "deny"
+	[limit.watch]
+	match     = { path = "/**" }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "1/d"
+	on_error  = "deny"
+	mode      = "shadow"`
+
+func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=1s")
+	ask := a.checker()
+	check := func(path, want string) {
+		t.Helper()
+		got := ask.check(t, "GET "+path, []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Limit", "X-Authz-Degraded", "RateLimit", "Retry-After")
+		if got, _, _ = strings.Cut(got, ";t="); got != want {
+			t.Errorf("%s: got  %s\nwant %s", path, got, want)
+		}
+	}
+	ready := func(want string) {
+		t.Helper()
+		if status, body := a.get(t, "/readyz"); status != 200 || body != want {
+			t.Errorf("/readyz: %d %q, want 200 %q", status, body, want)
+		}
+	}
+	check("/all", `200 X-Authz-Limit=local RateLimit="local";r=11`)
+	ready("serving\nstore: redis, answers\n")
+
+	r.signal(t, syscall.SIGSTOP)
+	check("/allow", `200 X-Authz-Limit=allow X-Authz-Degraded=allow`)
+	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=2`)
+	check("/allow-local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=1`)
+	check("/all", `503 X-Authz-Limit=deny X-Authz-Degraded=deny Retry-After=1`)
+	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
+	check("/local", `429 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
+	check("/free", `200`) // only a shadow meets it, and a shadow does not degrade
+	ready("serving\nstore: redis, no answer: timeout\n")
+
+	r.signal(t, syscall.SIGCONT)
+	for ask.check(t, "GET /deny", nil) != "200" { // ends as soon as Redis runs again
+	}
+	a.await(t, "the store answers again")
+	ready("serving\nstore: redis, answers\n")
+	if got := a.metrics(t, `authz_degraded_total{on_error="allow"}`, `authz_degraded_total{on_error="local"}`, "authz_panics"); got !=
+		"authz_degraded_total{on_error=\"allow\"} 1\nauthz_degraded_total{on_error=\"local\"} 4\nauthz_panics_total 0\n" {
+		t.Errorf("metrics:\n%s", got)
+	}
+	if got := a.metrics(t, `authz_store_errors_total{kind="timeout"}`); got == "" {
+		t.Error("no store error of kind timeout in the metrics")
+	}
+}
+
+func TestARedisThatComesLater(t *testing.T) {
+	dir := socketDir(t)
+	socket := filepath.Join(dir, "redis.sock")
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis=unix://"+socket)
+	ask := a.checker()
+	if !strings.Contains(a.logged(), `level=WARN msg="Redis is not ready, on_error decides until it is"`) {
+		t.Errorf("the log has no warning about Redis:\n%s", a.logged())
+	}
+	if got, want := ask.check(t, "GET /local", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=local"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	r := startRedis(t)
+	if err := os.Symlink(r.socket, socket); err != nil {
+		t.Fatal(err)
+	}
+	for ask.check(t, "GET /deny", nil) != "200" {
+	}
+	if got := len(r.Keys(context.Background(), "authz:v1:*").Val()); got == 0 {
+		t.Error("nothing is counted in Redis")
+	}
+}
+
+// A client that could fill Redis, or its pool, would switch off a limit that says "allow".
+func TestAFullRedisOpensNothing(t *testing.T) {
+	r := startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+	a := startAuthz(t, "--limits="+limitsFile(t, strings.ReplaceAll(threeAnswers, "100/d", "8/d")), "--redis="+r.url(), "--redis-timeout=20s")
+	ctx := context.Background()
+	for i := 0; r.Set(ctx, fmt.Sprint("filler", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
+	}
+	ask := a.checker()
+	var got []string
+	for range 3 {
+		got = append(got, ask.check(t, "GET /allow", nil, "X-Authz-Degraded"))
+	}
+	want := "200 X-Authz-Degraded=local, 200 X-Authz-Degraded=local, 429 X-Authz-Degraded=local"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s: 2 of 8 are the share of one in four", got, want)
+	}
+	if got := a.metrics(t, `authz_store_errors_total`); got != "authz_store_errors_total{kind=\"oom\"} 3\n" {
+		t.Errorf("metrics:\n%swant 3 of kind oom", got)
+	}
+}
+
+// A client that leaves costs one charge at most, and nothing is left of it.
+func TestClientsThatLeaveLeaveNothingBehind(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, limit("a", "sliding_window", "10000/d")), "--redis="+r.url(), "--redis-timeout=20s")
+	goroutines := func() (n int) {
+		fmt.Sscanf(a.metrics(t, "go_goroutines"), "go_goroutines %d", &n)
+		return n
+	}
+	a.checker().check(t, "GET /a", nil)
+	before := goroutines()
+	r.signal(t, syscall.SIGSTOP)
+	const leavers = 300
+	for range leavers {
+		c, err := dial(a.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /a\r\n\r\n")
+		c.(*net.TCPConn).SetLinger(0)
+		c.Close()
+	}
+	r.signal(t, syscall.SIGCONT)
+	deadline := time.Now().Add(time.Minute)
+	for goroutines() > before+20 { // the pools of workers and of connections to Redis may keep some
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, want about the %d of before", goroutines(), before)
+		}
+		time.Sleep(50 * time.Millisecond) // nothing tells when a goroutine ends
+	}
+	if n := r.ZCard(context.Background(), "authz:v1:{a}:a:sw").Val(); n > leavers+1 {
+		t.Errorf("%d are charged for %d requests", n, leavers+1)
+	}
+}

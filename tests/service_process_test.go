@@ -1,0 +1,247 @@
+package tests
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"authz/redisscripts"
+)
+
+const slow = `
+	[limit.slow]
+	match     = { path = "/slow" }
+	key       = []
+	algorithm = "leaky_bucket"
+	rate      = "2/s"
+	burst     = 1
+	[limit.a]
+	match     = { path = "/a" }
+	key       = []
+	algorithm = "sliding_window"
+	rate      = "5/d"
+	[defaults]
+	hold_max = "500ms"`
+
+// SIGTERM: no new connections, what is under way is answered with Connection: close, who is idle is let
+// go, and the process ends well.
+func TestSIGTERMAnswersWhatIsUnderWay(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, slow), "--redis="+r.url(), "--redis-timeout=20s")
+	// sixteen idle connections, as nginx keeps them; one that has sent nothing yet
+	for range 16 {
+		c, err := dial(a.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\n\r\n")
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 403 {
+			t.Fatal(resp, err)
+		}
+	}
+	silent, err := dial(a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+
+	a.checker().check(t, "GET /slow", nil) // the next one has to be held
+	r.signal(t, syscall.SIGSTOP)
+	c, err := dial(a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /slow\r\n\r\n")
+	for a.metrics(t, "authz_held_answers") != "authz_held_answers 1\n" { // until it is under way
+	}
+	a.signal(t, syscall.SIGTERM)
+	a.await(t, "msg=draining")
+	status, body := a.get(t, "/readyz")
+	if status != 503 || body != "draining\n" {
+		t.Errorf("/readyz: %d %q, want 503", status, body)
+	}
+	r.signal(t, syscall.SIGCONT)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != 200 || !resp.Close {
+		t.Errorf("status %d, close %v, want 200 and Connection: close", resp.StatusCode, resp.Close)
+	}
+	if code := a.wait(t); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if _, err := dial(a.addr); err == nil {
+		t.Error("somebody still listens")
+	}
+}
+
+func TestSocketsAreListenedOn(t *testing.T) {
+	dir := socketDir(t)
+	file, socket := limitsFile(t, slow), filepath.Join(dir, "a.sock")
+	a := startAuthz(t, "--limits="+file, "--listen=unix:"+socket, "--listen=127.0.0.1:0", "--socket-mode=0600")
+	if len(a.addrs) != 2 || a.addrs[0] != "unix:"+socket {
+		t.Fatalf("listens on %v", a.addrs)
+	}
+	for i, want := range []string{"4", "3"} { // one set of buckets behind both
+		if got := newChecker(a.addrs[i]).check(t, "GET /a", nil, "RateLimit"); !strings.Contains(got, ";r="+want+";") {
+			t.Errorf("%s: %s, want %s left", a.addrs[i], got, want)
+		}
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want mode 0600", info.Mode(), err)
+	}
+	// one that lives is not taken over
+	if code, printed := authz(t, "serve", "--limits="+file, "--listen=unix:"+socket, "--admin="); code != 1 || !strings.Contains(printed, "another process listens there") {
+		t.Errorf("exit %d: %s", code, printed)
+	}
+	// one that was left by a process that was killed is replaced
+	a.cmd.Process.Kill()
+	a.wait(t)
+	if _, err := os.Lstat(socket); err != nil {
+		t.Fatalf("the killed process took its socket away: %v", err)
+	}
+	a = startAuthz(t, "--limits="+file, "--listen=unix:"+socket)
+	a.checker().check(t, "GET /a", nil)
+	if code := a.stop(t); code != 0 {
+		t.Errorf("exit %d, want 0", code)
+	}
+	if _, err := os.Lstat(socket); err == nil {
+		t.Error("the socket is still there after the end")
+	}
+}
+
+// Flags go over variables, and those over defaults; the log can be JSON, whatever a client sends.
+func TestTheEnvironmentStandsBehindTheFlags(t *testing.T) {
+	a := startAuthz(t, "AUTHZ_LIMITS="+limitsFile(t, slow), "AUTHZ_LISTEN=127.0.0.1:0", "AUTHZ_ADMIN=127.0.0.1:0",
+		"AUTHZ_HEADERS=legacy", "AUTHZ_LOG_LEVEL=warn", "--log-level=info", "AUTHZ_TRUSTED_PROXIES=127.0.0.1,10.0.0.0/8")
+	got := a.checker().check(t, "GET /a", []string{"X-Forwarded-For: 203.0.113.9, 10.0.0.1"}, "X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit")
+	if want := "200 X-RateLimit-Limit=5 X-RateLimit-Remaining=4"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAStrangerIsNotBelieved(t *testing.T) {
+	a := startAuthz(t, "--limits="+limitsFile(t, slow), "--trusted-proxies=10.0.0.0/8")
+	if got := a.checker().check(t, "GET /a", []string{"X-Real-IP: 192.0.2.1"}); got != "403" {
+		t.Errorf("got %s, want 403", got)
+	}
+	if got := a.metrics(t, "authz_ignored_headers_total"); got != "authz_ignored_headers_total 3\n" {
+		t.Errorf("metrics: %swant 3: method, URI and address", got)
+	}
+	a.await(t, `level=WARN msg="headers ignored: the peer is not one of --trusted-proxies" peer=127.0.0.1`)
+}
+
+func TestALogOfJSONIsJSON(t *testing.T) {
+	socket := filepath.Join(socketDir(t), "s")
+	a := launchAuthz(t, "serve", "--limits="+limitsFile(t, slow), "--listen=unix:"+socket, "--admin=", "--log-format=json")
+	a.await(t, `"msg":"serving"`)
+	c, err := dial("unix:" + socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-URI: /\xff\xfe\"\r\n\r\nbroken\"\xff\r\n\r\n")
+	c.(interface{ CloseWrite() error }).CloseWrite()
+	io.Copy(io.Discard, c)
+	a.stop(t)
+	n := 0
+	for line := range strings.Lines(a.logged()) {
+		n++
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d lines, want the start, two warnings and the end:\n%s", n, a.logged())
+	}
+}
+
+// What a client or an operator keeps secret is nowhere but where it came from.
+func TestSecretsAreNowhere(t *testing.T) {
+	const secret = "s3cr3t"
+	r := startRedis(t)
+	if err := r.ConfigSet(t.Context(), "requirepass", secret+"-redis").Err(); err != nil {
+		t.Fatal(err)
+	}
+	known := redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, Password: secret + "-redis"})
+	defer known.Close()
+	file := limitsFile(t, `
+		[limit.a]
+		key       = ["header:Authorization", "header:X-API-Key", "cookie:session", "query:token"]
+		missing   = "share"
+		algorithm = "sliding_window"
+		rate      = "2/d"
+		[override.a."x|y|z|`+secret+`-override"]
+		rate = "3/d"`)
+	password := filepath.Join(t.TempDir(), "password")
+	replaceFile(t, password, secret+"-redis\n")
+	url := "unix://user:" + secret + "-url@" + r.socket
+	a := startAuthz(t, "--limits="+file, "--redis="+url, "--redis-user=default", "--redis-password-file="+password, "--redis-timeout=20s", "--log-level=debug")
+	ask := a.checker()
+	check := func(want string) {
+		t.Helper()
+		got := ask.check(t, "GET /?token="+secret+"-query", []string{"Authorization: Bearer " + secret + "-bearer",
+			"X-API-Key: " + secret + "-key", "Cookie: session=" + secret + "-cookie"}, "X-Authz-Limit", "X-Authz-Degraded")
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	check("200 X-Authz-Limit=a")
+	check("200 X-Authz-Limit=a")
+	check("429 X-Authz-Limit=a")
+	keys, err := known.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 1 || strings.Contains(keys[0], secret) {
+		t.Errorf("keys in Redis: %q, %v, want one without %s", keys, err, secret)
+	}
+	replaceFile(t, password, secret+"-wrong\n")
+	r.signal(t, syscall.SIGKILL)
+	<-r.exited
+	ask.check(t, "GET /", nil)
+	c, err := dial(a.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET /%s HTTP/1.1\r\nHost: a\r\nX: %s\x01\r\n\r\n", secret, secret)
+	io.Copy(io.Discard, c)
+	_, metrics := a.get(t, "/metrics")
+	_, explained := authz(t, "explain", "--limits="+file, "--uri=/?token="+secret, "-H", "X-API-Key: "+secret)
+	_, compiled := authz(t, "compile", file)
+	_, wrong := authz(t, "scripts", "load", "--redis="+url)
+	for where, text := range map[string]string{"log": a.logged(), "metrics": metrics, "explain": explained, "compile": compiled, "scripts load": wrong} {
+		if text == "" || strings.Contains(text, secret) {
+			t.Errorf("%s:\n%s\nwant it without %s", where, text, secret)
+		}
+	}
+}
+
+func TestScriptsLoadIntoRedis(t *testing.T) {
+	r := startRedis(t)
+	code, printed := authz(t, "scripts", "load", "--redis="+r.url())
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, printed)
+	}
+	for _, s := range redisscripts.All() {
+		if !regexp.MustCompile(`(?m)^` + s.Name + ` +v1  ` + s.SHA + `$`).MatchString(printed) {
+			t.Errorf("%s is not in\n%s", s.Name, printed)
+		}
+		if known := r.ScriptExists(t.Context(), s.SHA).Val(); !known[0] {
+			t.Errorf("Redis does not know %s", s.Name)
+		}
+	}
+	if code, printed := authz(t, "scripts", "load"); code != 1 || printed != "authz: scripts load: want --redis URL\n" {
+		t.Errorf("without --redis: exit %d: %s", code, printed)
+	}
+}
