@@ -12,9 +12,8 @@ var clientHeaders = []string{"Retry-After", "RateLimit", "RateLimit-Policy", "X-
 
 // The eleventh of ten a day is a real 429, whatever the request carries, and 403 is a rule's.
 func TestAccessAnswersLikeTheService(t *testing.T) {
-	r := startRedis(t)
-	for _, options := range []string{redisOption(r), ""} {
-		n := startPack(t, `
+	for _, r := range []*redisServer{startRedis(t), nil} {
+		n := startPack(t, r, "", siteConf{limits: `
 			[limit.day]
 			match = { path = "/day/**" }
 			key = ["path:raw"]
@@ -34,7 +33,7 @@ func TestAccessAnswersLikeTheService(t *testing.T) {
 			[deny.scanners]
 			match = { path = "/wp-login.php" }
 			[allow.probes]
-			match = { path = "/healthz" }`, options, sayOK)
+			match = { path = "/healthz" }`})
 		day := func(name, line, body string, header ...string) {
 			t.Helper()
 			for i := range 10 {
@@ -73,7 +72,7 @@ func TestTheOptionsChooseTheHeaders(t *testing.T) {
 		rate = "2/7200s"`
 	headers := func(options, first, third string) {
 		t.Helper()
-		n := startPack(t, toml, options, sayOK)
+		n := startPack(t, nil, options, siteConf{limits: toml})
 		same(t, n.send(t, "GET /x", "").show(clientHeaders...), first)
 		n.send(t, "GET /x", "")
 		same(t, n.send(t, "GET /x", "").show(clientHeaders...), third)
@@ -87,17 +86,17 @@ func TestTheOptionsChooseTheHeaders(t *testing.T) {
 
 // C136: DECLINED leaves the last word to nginx's own access rules, OK would open what they close.
 func TestAnAdmittedRequestOpensNothingThatNginxCloses(t *testing.T) {
-	n := startPack(t, `
+	n := startPack(t, nil, "", siteConf{limits: `
 		[limit.all]
 		key = []
 		algorithm = "fixed_window"
 		rate = "4/366d"
 		[deny.rule]
-		match = { path = "/ruled" }`, "", `
+		match = { path = "/ruled" }`, server: `
 		location /any { satisfy any; deny all; content_by_lua_block { ngx.print("ok") } }
 		location /all { satisfy all; deny all; content_by_lua_block { ngx.print("ok") } }
 		location /open { satisfy any; allow all; content_by_lua_block { ngx.print("ok") } }
-		location /ruled { content_by_lua_block { ngx.print("ok") } }`)
+		location /ruled { content_by_lua_block { ngx.print("ok") } }`})
 	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
 	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "1")
 	// nginx's own modules come before Lua: what they refuse for good costs nothing, what they admit
@@ -114,14 +113,13 @@ func TestAnAdmittedRequestOpensNothingThatNginxCloses(t *testing.T) {
 
 // A leaky bucket's answer waits its turn, on either store.
 func TestALeakyBucketHoldsTheRequest(t *testing.T) {
-	r := startRedis(t)
-	for _, options := range []string{redisOption(r), ""} {
-		n := startPack(t, `
+	for _, r := range []*redisServer{startRedis(t), nil} {
+		n := startPack(t, r, "", siteConf{limits: `
 			[limit.paced]
 			key = []
 			algorithm = "leaky_bucket"
 			rate = "10/s"
-			burst = 3`, options, sayOK)
+			burst = 3`})
 		begun, answered := time.Now(), make(chan time.Duration, 4)
 		for range 4 {
 			go func() {
@@ -141,12 +139,12 @@ func TestALeakyBucketHoldsTheRequest(t *testing.T) {
 
 // check() decides and goes on: what it returns is all there is to say.
 func TestCheckDecidesAndLeavesTheRestToTheCaller(t *testing.T) {
-	n := startPack(t, `
+	n := startPack(t, nil, "", siteConf{limits: `
 		[limit.one]
 		key = []
 		algorithm = "fixed_window"
 		rate = "1/366d"
-		on_error = "deny"`, "", `
+		on_error = "deny"`, server: `
 		location /check {
 			access_by_lua_block {
 				local d, again = authz.check(), authz.check()
@@ -157,7 +155,7 @@ func TestCheckDecidesAndLeavesTheRestToTheCaller(t *testing.T) {
 		location /apply {
 			access_by_lua_block { authz.apply(authz.check()) }
 			content_by_lua_block { ngx.print("went on") }
-		}`)
+		}`})
 	show := func(line string) string {
 		a := n.send(t, line, "")
 		return a.show("X-Seen", "X-Authz-Limit") + " " + strings.TrimSpace(fmt.Sprintf("%.7s", a.body))

@@ -2,22 +2,34 @@ package tests
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
 
-// startPack starts an nginx of two workers in which the OpenResty pack decides: by the limits of a TOML
-// text, with what options says beside policy and metrics. server is what stands in server{}.
-func startPack(t testing.TB, toml, options, server string) *nginxServer {
+// startPack starts an nginx of two workers in which the OpenResty pack decides, with an application behind
+// it: in Redis, or alone when r is nil. options is what stands in new{} beside policy, metrics and redis.
+func startPack(t testing.TB, r *redisServer, options string, conf siteConf) *site {
 	t.Helper()
-	return startPackNginx(t, 2, packConf(options, server), map[string]string{"limits.json": string(compile(t, toml).JSON())})
+	s := &site{redis: r, app: startApp(t)}
+	if r != nil {
+		options = fmt.Sprintf(`redis = {socket = "%s", timeout = "20s"}, %s`, r.socket, options)
+	}
+	files := map[string]string{"limits.json": string(compile(t, conf.limits).JSON())}
+	maps.Copy(files, conf.files)
+	s.nginxServer = startPackNginx(t, 2, s.packConf(options, conf), files)
+	return s
 }
 
-func packConf(options, server string) string {
+// packConf is what stands in http{}.
+func (s *site) packConf(options string, conf siteConf) string {
+	if conf.server == "" {
+		conf.server = `location / { proxy_pass http://app; }`
+	}
 	return fmt.Sprintf(`
 		lua_shared_dict authz 32m;
 		lua_shared_dict authz_metrics 1m;
-		log_format authz "$request $status $authz_status $authz_limit $authz_degraded";
+		log_format authz "$request_uri $status $authz_status $authz_limit $authz_degraded";
 		access_log access.log authz;
 		init_by_lua_block {
 			authz = assert(require("resty.authz").new{
@@ -26,6 +38,8 @@ func packConf(options, server string) string {
 				%s
 			})
 		}
+		upstream app { server %s; keepalive 16; }
+		%s
 		server {
 			listen LISTEN;
 			listen LISTEN_H2 http2;
@@ -36,15 +50,7 @@ func packConf(options, server string) string {
 				content_by_lua_block { authz.metrics() }
 			}
 			%s
-		}`, options, server)
-}
-
-// sayOK is a location that answers 200.
-const sayOK = `location / { content_by_lua_block { ngx.print("ok") } }`
-
-// redisOption is the option that names a Redis.
-func redisOption(r *redisServer) string {
-	return fmt.Sprintf(`redis = {socket = "%s", timeout = "5s"},`, r.socket)
+		}`, options, s.app.addr, conf.http, conf.server)
 }
 
 // metric is the number of a series, such as `authz_requests_total{verdict="limited"}`.
