@@ -25,16 +25,25 @@ func startMatcher(t testing.TB) matcher {
 			listen LISTEN;
 			client_body_buffer_size 64m;
 			client_max_body_size 64m;
-			location / { content_by_lua_block { require("explain")(ngx.config.prefix() .. ngx.var.uri) } }
+			location / { content_by_lua_block { require("explain").lines(ngx.config.prefix() .. ngx.var.uri) } }
+			location ~ ^/time/(\d+)/(.*) {
+				content_by_lua_block { require("explain").time(ngx.config.prefix() .. ngx.var[2], tonumber(ngx.var[1])) }
+			}
 		}`, nil)}
+}
+
+// policy writes a limits file where nginx reads it, and returns its name there.
+func (m matcher) policy(t testing.TB, file string) string {
+	t.Helper()
+	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(file)))
+	m.write(t, name, string(compile(t, file).JSON()))
+	return name
 }
 
 // explain returns the lines that Lua answers to the requests by this limits file.
 func (m matcher) explain(t testing.TB, file, requests string) []string {
 	t.Helper()
-	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(file)))
-	m.write(t, name, string(compile(t, file).JSON()))
-	got := m.send(t, "POST /"+name, requests)
+	got := m.send(t, "POST /"+m.policy(t, file), requests)
 	if got.status != 200 {
 		t.Fatalf("nginx answers %d %s, its log:\n%s", got.status, got.body, m.read(t, "error.log"))
 	}

@@ -46,13 +46,35 @@ local function set_of(path)
     return sets[path]
 end
 
-return function(path)
-    local set = set_of(path)
+local function body()
     ngx.req.read_body()
-    local body = ngx.req.get_body_data() or ""
+    return ngx.req.get_body_data() or ""
+end
+
+local _M = {}
+
+-- Answers the lines of the body.
+function _M.lines(path)
+    local set = set_of(path)
     local answers = {}
-    for line in body:gmatch("[^\n]+") do
+    for line in body():gmatch("[^\n]+") do
         answers[#answers + 1] = show(set:match(attrs_of(line)))
     end
     ngx.print(table.concat(answers, "\n"), "\n")
 end
+
+-- Matches the request in the body again and again, and answers how many checks it has and how many
+-- nanoseconds one match takes.
+function _M.time(path, count)
+    local set, attrs = set_of(path), attrs_of(body())
+    local checks
+    ngx.update_time()
+    local start = ngx.now()
+    for _ = 1, count do
+        checks = set:match(attrs).checks
+    end
+    ngx.update_time()
+    ngx.print(#checks, " ", ("%.0f"):format((ngx.now() - start) * 1e9 / count))
+end
+
+return _M

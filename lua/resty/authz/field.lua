@@ -4,29 +4,34 @@
 
 local byte, char, find, lower, sub = string.byte, string.char, string.find, string.lower, string.sub
 local concat = table.concat
+local new_table = require "table.new"
 local path = require "resty.authz.path"
 local split, unhex = path.split, path.unhex
 
 local _M = {PATH = 1, HOST = 2, METHOD = 3, ZONE = 4}
-local PATH, HOST, ZONE = _M.PATH, _M.HOST, _M.ZONE
+local PATH, HOST, METHOD, ZONE = _M.PATH, _M.HOST, _M.METHOD, _M.ZONE
 
 local PERCENT, PLUS, BRACKET, DOT, SPACE, TAB = byte("%+[. \t", 1, 6)
 
--- No names yet, and the next free slot.
+-- No names yet, and how many slots there are.
 function _M.new()
-    return {slots = ZONE, header = {}, cookie = {}, query = {}, names = {}, kinds = {}}
+    return {
+        count = ZONE, names = {}, kinds = {},
+        header = {}, cookie = {}, query = {}, -- slots by name
+        cookies = {}, queries = {}, -- and in a list
+    }
 end
 
 -- The slot of a header (in lower case), cookie or query argument.
 function _M.slot(fields, kind, name)
-    if kind == "header" and name == "cookie" then
-        name = "" -- the whole of it; no header has this name
-    end
     local slots = fields[kind]
     if not slots[name] then
-        fields.slots = fields.slots + 1
-        slots[name] = fields.slots
-        fields.names[fields.slots], fields.kinds[fields.slots] = name, kind
+        local slot = fields.count + 1
+        fields.count, slots[name], fields.names[slot], fields.kinds[slot] = slot, slot, name, kind
+        if kind ~= "header" then
+            local list = kind == "cookie" and fields.cookies or fields.queries
+            list[#list + 1] = slot
+        end
     end
     return slots[name]
 end
@@ -41,10 +46,15 @@ local function trim(text, from, last)
     return sub(text, from, last)
 end
 
+-- An empty value is missing.
+local function or_false(value)
+    return value ~= nil and value ~= "" and value
+end
+
 -- The first of a name counts, even if it is empty, which is as if it was not there.
 local function fill(values, slot, value)
     if values[slot] == nil then
-        values[slot] = value ~= "" and value
+        values[slot] = or_false(value)
     end
 end
 
@@ -127,58 +137,53 @@ end
 
 -- What is known of a request. address is nil if it is unknown.
 function _M.request(fields, attrs, request_path, query, address)
-    local host = host_of(attrs.host or "")
-    local method, zone = attrs.method or "", attrs.zone or ""
-    return {
-        fields = fields, attrs = attrs, query = query, address = address,
-        values = {request_path, host ~= "" and host, method ~= "" and method, zone ~= "" and zone},
-        pieces = {}, parts = {}, read = {},
-    }
+    local values = new_table(fields.count, 0)
+    values[PATH], values[HOST] = request_path, or_false(host_of(attrs.host or ""))
+    values[METHOD], values[ZONE] = or_false(attrs.method), or_false(attrs.zone)
+    return {fields = fields, attrs = attrs, query = query, address = address, values = values, parts = {}}
+end
+
+-- What is not there once all are read is missing.
+local function fill_rest(values, slots)
+    for i = 1, #slots do
+        if values[slots[i]] == nil then
+            values[slots[i]] = false
+        end
+    end
 end
 
 -- The value in a slot, false if it is missing.
 function _M.value(q, slot)
-    local value = q.values[slot]
-    if value ~= nil then
-        return value
+    local values, fields = q.values, q.fields
+    if values[slot] ~= nil then
+        return values[slot]
     end
-    local kind, name = q.fields.kinds[slot], q.fields.names[slot]
-    if kind == "header" then
-        if name == "" then
-            value = q.attrs.cookie
-        else
-            value = q.attrs.header(name)
-        end
-        value = value and value ~= "" and value
-        q.values[slot] = value or false
-        return value or false
+    local kind, name = fields.kinds[slot], fields.names[slot]
+    if kind == "cookie" then
+        read_cookies(q)
+        fill_rest(values, fields.cookies)
+    elseif kind == "query" then
+        read_query(q)
+        fill_rest(values, fields.queries)
+    elseif name == "cookie" then
+        values[slot] = or_false(q.attrs.cookie)
+    else
+        values[slot] = or_false(q.attrs.header(name))
     end
-    if not q.read[kind] then
-        q.read[kind] = true
-        if kind == "cookie" then
-            read_cookies(q)
-        else
-            read_query(q)
-        end
-    end
-    return q.values[slot] or false
+    return values[slot]
 end
 
 -- What a value, which is there, is made of: segments, labels, or itself.
 function _M.pieces(q, slot)
-    local pieces = q.pieces[slot]
-    if not pieces then
-        local value = q.values[slot]
-        if slot == PATH then
-            pieces = value == "/" and {} or split(value, "/", 2)
-        elseif slot == HOST then
-            pieces = split(value, ".", 1)
-        else
-            pieces = {value}
-        end
-        q.pieces[slot] = pieces
+    local value = q.values[slot]
+    if slot == PATH then
+        q.segments = q.segments or value == "/" and {} or split(value, "/", 2)
+        return q.segments
+    elseif slot == HOST then
+        q.labels = q.labels or split(value, ".", 1)
+        return q.labels
     end
-    return pieces
+    return {value}
 end
 
 return _M

@@ -4,8 +4,6 @@
 -- then asked in full. A rule of which no token is known is asked every time. limits/index.go says the
 -- same in Go.
 
-local bit = require "bit"
-local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
 local find, sub = string.find, string.sub
 local new_table = require "table.new"
 local field = require "resty.authz.field"
@@ -137,12 +135,6 @@ local function posting_of(index, token)
     return by_text[token.text]
 end
 
--- Rules are numbered from 0: bit r % 32 of word r / 32 + 1 stands for rule r.
-local function set_bit(bits, rule)
-    local word = rshift(rule, 5) + 1
-    bits[word] = bor(bits[word], lshift(1, band(rule, 31)))
-end
-
 -- Files rules, whose matches are given in their order.
 function _M.new(matches)
     local index = {always = {}, slots = {}, ip = ip.new_prefixes()}
@@ -157,69 +149,82 @@ function _M.new(matches)
             end
         end
     end
-    for word = 1, rshift(#matches + 31, 5) do
-        index.always[word] = 0
-    end
     for i = 1, #matches do
         local tokens = rarest(offers[i], count)
         for _, token in ipairs(tokens) do
             local posting = posting_of(index, token)
-            if posting[#posting] ~= i - 1 then
-                posting[#posting + 1] = i - 1
+            if posting[#posting] ~= i then
+                posting[#posting + 1] = i
             end
         end
         if #tokens == 0 then
-            set_bit(index.always, i - 1)
+            table.insert(index.always, i)
         end
     end
     return index
 end
 
--- Sets the bits of a posting's rules, once in a request: a path may repeat a segment.
-local function add(bits, posting, seen)
-    if posting and not seen[posting] then
-        seen[posting] = true
-        for i = 1, #posting do
-            set_bit(bits, posting[i])
+-- Puts the rules of a posting where they belong among those that are found, which are in order.
+local function add(found, posting)
+    for i = 1, posting and #posting or 0 do
+        local rule, count = posting[i], #found
+        local at = count
+        while at > 0 and found[at] > rule do
+            at = at - 1
+        end
+        if found[at] ~= rule then
+            for moved = count, at + 1, -1 do
+                found[moved + 1] = found[moved]
+            end
+            found[at + 1] = rule
         end
     end
 end
 
-local function add_of_slot(bits, lists, q, seen)
+local function add_of_pieces(found, by_text, pieces)
+    local seen -- a path may repeat a segment
+    for i = 1, #pieces do
+        local posting = by_text[pieces[i]]
+        if posting and not (seen and seen[posting]) then
+            seen = seen or {}
+            seen[posting] = true
+            add(found, posting)
+        end
+    end
+end
+
+local function add_of_slot(found, lists, q)
     local value = field.value(q, lists.slot)
     if not value then
         return
     end
-    add(bits, lists.exact[value], seen)
+    add(found, lists.exact[value])
     local lengths = lists.lengths
     for i = 1, #lengths do
-        add(bits, lists.prefix[sub(value, 1, lengths[i])], seen)
+        add(found, lists.prefix[sub(value, 1, lengths[i])])
     end
     if lists.has_pieces then
-        local pieces = field.pieces(q, lists.slot)
-        for i = 1, #pieces do
-            add(bits, lists.piece[pieces[i]], seen)
-        end
+        add_of_pieces(found, lists.piece, field.pieces(q, lists.slot))
     end
 end
 
--- The bits of all rules that a request may meet.
+-- The rules that a request may meet, by number, in order.
 function _M.candidates(index, q)
     local always, slots = index.always, index.slots
-    local bits, seen = new_table(#always, 0), {}
-    for word = 1, #always do
-        bits[word] = always[word]
+    local found = new_table(#always + 8, 0)
+    for i = 1, #always do
+        found[i] = always[i]
     end
     for i = 1, #slots do
-        add_of_slot(bits, slots[i], q, seen)
+        add_of_slot(found, slots[i], q)
     end
     local address = q.address
     local family = index.ip[address and #address]
     for i = 1, family and #family.lengths or 0 do
         local length = family.lengths[i]
-        add(bits, family.by_length[length][ip.cut(address, length)], seen)
+        add(found, family.by_length[length][ip.cut(address, length)])
     end
-    return bits
+    return found
 end
 
 return _M

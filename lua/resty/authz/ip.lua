@@ -14,7 +14,7 @@ local SPACE, TAB = byte(" \t", 1, 2)
 
 -- Four numbers of at most three digits, none with a zero before it.
 local function parse_v4(text)
-    local bytes, n, value, digits = {}, 0, 0, 0
+    local address, numbers, value, digits = 0, 0, 0, 0
     for i = 1, #text + 1 do
         local c = byte(text, i) or DOT
         if c >= ZERO and c <= NINE then
@@ -23,17 +23,17 @@ local function parse_v4(text)
             if value > 255 or digits > 1 and value < 10 then
                 return nil
             end
-        elseif c == DOT and digits > 0 and n < 4 then
-            n = n + 1
-            bytes[n], value, digits = value, 0, 0
+        elseif c == DOT and digits > 0 and numbers < 4 then
+            address, numbers, value, digits = address * 256 + value, numbers + 1, 0, 0
         else
             return nil
         end
     end
-    if n ~= 4 then
+    if numbers ~= 4 then
         return nil
     end
-    return char(bytes[1], bytes[2], bytes[3], bytes[4])
+    return char(rshift(address, 24), band(rshift(address, 16), 255), band(rshift(address, 8), 255),
+        band(address, 255))
 end
 
 -- The bytes of one to four hex digits.

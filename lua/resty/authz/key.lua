@@ -1,7 +1,7 @@
 -- Whose bucket a request charges, and how much. limits/key.go and limits/override.go say the same
 -- in Go.
 
-local byte, find, format = string.byte, string.find, string.format
+local byte, find, format, sub = string.byte, string.find, string.format, string.sub
 local concat = table.concat
 local field = require "resty.authz.field"
 local ip = require "resty.authz.ip"
@@ -28,14 +28,18 @@ for i = 0, 255 do
 end
 
 local function escape(text)
-    local out = {}
-    local same = true
-    for i = 1, #text do
-        local c = byte(text, i)
-        out[i] = escaped[c]
-        same = same and #out[i] == 1
+    local from = 1
+    while from <= #text and #escaped[byte(text, from)] == 1 do
+        from = from + 1
     end
-    return same and text or concat(out)
+    if from > #text then
+        return text
+    end
+    local out = {sub(text, 1, from - 1)}
+    for i = from, #text do
+        out[i - from + 2] = escaped[byte(text, i)]
+    end
+    return concat(out)
 end
 
 -- "*", which is escaped everywhere else, and 32 hex digits.

@@ -1,8 +1,6 @@
 -- Which rules meet a request, and whose buckets it charges: the limits file as `authz compile` writes
 -- it (limits/json.go says what is in it), compiled once and asked for every request.
 
-local bit = require "bit"
-local band, bxor, lshift = bit.band, bit.bxor, bit.lshift
 local field = require "resty.authz.field"
 local index = require "resty.authz.index"
 local ip = require "resty.authz.ip"
@@ -137,12 +135,6 @@ local function charge(m, rule, q)
     return true
 end
 
--- The place of the only bit of a word.
-local place = {}
-for i = 0, 31 do
-    place[lshift(1, i)] = i
-end
-
 -- Asks a rule; true when nothing that follows matters.
 local function ask(m, rule, q)
     if not holds(rule.match, q) or rule.unless and holds(rule.unless, q) then
@@ -171,15 +163,10 @@ function set_mt.match(set, attrs)
         return m
     end
     local q = field.request(set.fields, attrs, request_path, query, attrs.ip and ip.parse(attrs.ip))
-    local bits, rules = index.candidates(set.index, q), set.rules
-    for i = 1, #bits do
-        local word = bits[i]
-        while word ~= 0 do
-            local low = band(word, -word)
-            word = bxor(word, low)
-            if ask(m, rules[(i - 1) * 32 + place[low] + 1], q) then
-                return m
-            end
+    local found, rules = index.candidates(set.index, q), set.rules
+    for i = 1, #found do
+        if ask(m, rules[found[i]], q) then
+            return m
         end
     end
     if #m.checks + #m.unlimited > 0 then

@@ -2,6 +2,7 @@
 
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local concat = table.concat
+local new_table = require "table.new"
 
 local _M = {}
 
@@ -45,7 +46,7 @@ end
 
 -- Cuts text from `from` on at each sep.
 function _M.split(text, sep, from)
-    local pieces, n = {}, 0
+    local pieces, n = new_table(8, 0), 0
     local cut = find(text, sep, from, true)
     while cut do
         n = n + 1
