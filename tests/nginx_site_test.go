@@ -23,6 +23,7 @@ type siteConf struct {
 	upstream string            // upstream authz{} instead of these
 	files    map[string]string // beside nginx.conf
 	serve    []string          // more of authz serve's command line
+	dict     string            // size of the OpenResty pack's shared dict, 32m if empty
 }
 
 // site is a Redis, an authz, an application, and an nginx in front of them.

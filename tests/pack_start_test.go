@@ -26,8 +26,11 @@ func (s *site) packConf(options string, conf siteConf) string {
 	if conf.server == "" {
 		conf.server = `location / { proxy_pass http://app; }`
 	}
+	if conf.dict == "" {
+		conf.dict = "32m"
+	}
 	return fmt.Sprintf(`
-		lua_shared_dict authz 32m;
+		lua_shared_dict authz %s;
 		lua_shared_dict authz_metrics 1m;
 		log_format authz "$request_uri $status $authz_status $authz_limit $authz_degraded";
 		access_log access.log authz;
@@ -50,7 +53,7 @@ func (s *site) packConf(options string, conf siteConf) string {
 				content_by_lua_block { authz.metrics() }
 			}
 			%s
-		}`, options, s.app.addr, conf.http, conf.server)
+		}`, conf.dict, options, s.app.addr, conf.http, conf.server)
 }
 
 // metric is the number of a series, such as `authz_requests_total{verdict="limited"}`.

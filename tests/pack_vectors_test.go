@@ -20,19 +20,25 @@ type packStores struct {
 	client http.Client
 }
 
-func startPackStores(t testing.TB, r *redisServer) *packStores {
+// startPackStores has a Redis store at /redis, one for each of redisOptions at /redis/NAME, and the store
+// in a shared dict at /shdict.
+func startPackStores(t testing.TB, r *redisServer, redisOptions ...string) *packStores {
 	t.Helper()
 	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
 		lua_shared_dict authz 32m;
-		init_by_lua_block { require("driver").start("%s") }
+		init_by_lua_block { require("driver").start({[""] = {socket = "%s", timeout = "10s"}, %s}) }
 		server {
 			listen LISTEN;
 			keepalive_requests 1000000;
-			location /redis { content_by_lua_block { local d = require "driver"; d.take(d.redis) } }
+			client_body_buffer_size 64k;
+			lua_socket_log_errors off;
+			location ~ ^/redis/?(.*)$ {
+				content_by_lua_block { local d = require "driver"; d.take(d.redis[ngx.var[1]]) }
+			}
 			location /shdict { content_by_lua_block { local d = require "driver"; d.take(d.shdict) } }
 			location /flush { content_by_lua_block { ngx.shared.authz:flush_all() ngx.shared.authz:flush_expired() } }
 			location /scripts { content_by_lua_block { require("driver").list() } }
-		}`, r.socket), nil)}
+		}`, r.socket, strings.Join(redisOptions, ", ")), nil)}
 	p.client.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(p.client.CloseIdleConnections)
 	return p
@@ -60,6 +66,9 @@ func (p packStore) Take(_ context.Context, nowUS int64, checks []limits.Check, p
 	if err != nil {
 		return dst, err
 	}
+	if status == 503 {
+		return dst, packError(strings.TrimSpace(text))
+	}
 	if status != 200 {
 		return dst, fmt.Errorf("nginx answers %d %s", status, text)
 	}
@@ -74,6 +83,23 @@ func (p packStore) Take(_ context.Context, nowUS int64, checks []limits.Check, p
 		dst = append(dst, r)
 	}
 	return dst, nil
+}
+
+// packError is a failure of Redis, by its kind.
+type packError string
+
+func (e packError) Error() string { return string(e) }
+
+// kind takes and says what came of it.
+func (p packStore) kind(checks ...limits.Check) string {
+	results, err := p.Take(context.Background(), 0, checks, false, nil)
+	switch {
+	case err != nil:
+		return err.Error()
+	case admitted(checks, results):
+		return "admitted"
+	}
+	return "refused"
 }
 
 // takeJSON is what tests/lua/driver.lua is sent: limits as compiled JSON has them.

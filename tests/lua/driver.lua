@@ -1,5 +1,5 @@
 -- The pack's two stores, asked over HTTP: POST a JSON request to a location that calls take, and get a
--- line "allowed remaining wait_us reset_us" for each check, or status 500 and the error's kind.
+-- line "allowed remaining wait_us reset_us" for each check, or status 503 and the error's kind.
 
 local cjson = require "cjson"
 local redis = require "resty.authz.redis"
@@ -8,10 +8,13 @@ local shdict = require "resty.authz.shdict"
 
 local _M = {}
 
---- At init: the scripts, the Redis store on a unix socket, and the shared dict "authz".
-function _M.start(socket)
+--- At init: the scripts, a Redis store for each of redis_options, and the shared dict "authz".
+function _M.start(redis_options)
     _M.scripts = assert(scripts.load())
-    _M.redis = assert(redis.new({socket = socket, timeout = "10s"}, _M.scripts, function() end))
+    _M.redis = {}
+    for name, options in pairs(redis_options) do
+        _M.redis[name] = assert(redis.new(options, _M.scripts, function() end))
+    end
     _M.shdict = shdict.new(ngx.shared.authz, scripts.fragments(_M.scripts), function() end)
 end
 
@@ -20,9 +23,9 @@ function _M.take(store)
     local request = cjson.decode(ngx.req.get_body_data())
     local results, kind, err = store:take(request.now_us, request.checks, request.peek)
     if not results then
-        ngx.status = 500
+        ngx.status = 503
         ngx.say(kind)
-        ngx.log(ngx.ERR, err)
+        ngx.log(ngx.NOTICE, err)
         return
     end
     for _, r in ipairs(results) do
