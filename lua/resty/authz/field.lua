@@ -1,4 +1,4 @@
--- What the rules ask of a request. Every value that a rule can ask for has a slot: path, host, method
+--- What the rules ask of a request. Every value that a rule can ask for has a slot: path, host, method
 -- and zone, then the headers, cookies and query arguments that the limits file names.
 -- limits/field.go says the same in Go.
 
@@ -13,7 +13,7 @@ local PATH, HOST, METHOD, ZONE = _M.PATH, _M.HOST, _M.METHOD, _M.ZONE
 
 local PERCENT, PLUS, BRACKET, DOT, SPACE, TAB = byte("%+[. \t", 1, 6)
 
--- No names yet, and how many slots there are.
+--- No names yet, and how many slots there are.
 function _M.new()
     return {
         count = ZONE, names = {}, kinds = {},
@@ -22,7 +22,7 @@ function _M.new()
     }
 end
 
--- The slot of a header (in lower case), cookie or query argument.
+--- The slot of a header (in lower case), cookie or query argument.
 function _M.slot(fields, kind, name)
     local slots = fields[kind]
     if not slots[name] then
@@ -135,7 +135,7 @@ local function host_of(text)
     return sub(host, 1, last)
 end
 
--- What is known of a request. address is nil if it is unknown.
+--- What is known of a request. address is nil if it is unknown.
 function _M.request(fields, attrs, request_path, query, address)
     local values = new_table(fields.count, 0)
     values[PATH], values[HOST] = request_path, or_false(host_of(attrs.host or ""))
@@ -152,7 +152,7 @@ local function fill_rest(values, slots)
     end
 end
 
--- The value in a slot, false if it is missing.
+--- The value in a slot, false if it is missing.
 function _M.value(q, slot)
     local values, fields = q.values, q.fields
     if values[slot] ~= nil then
@@ -173,7 +173,7 @@ function _M.value(q, slot)
     return values[slot]
 end
 
--- What a value, which is there, is made of: segments, labels, or itself.
+--- What a value, which is there, is made of: segments, labels, or itself.
 function _M.pieces(q, slot)
     local value = q.values[slot]
     if slot == PATH then

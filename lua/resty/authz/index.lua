@@ -1,4 +1,4 @@
--- An index finds the few rules that a request can meet, so that a thousand cost what ten do. Each rule
+--- An index finds the few rules that a request can meet, so that a thousand cost what ten do. Each rule
 -- is filed under tokens, at least one of which a request must have to meet it: all of one thing that its
 -- match names, such as every path. What a request meets it finds by its own tokens; each rule found is
 -- then asked in full. A rule of which no token is known is asked every time. limits/index.go says the
@@ -135,7 +135,7 @@ local function posting_of(index, token)
     return by_text[token.text]
 end
 
--- Files rules, whose matches are given in their order.
+--- Files rules, whose matches are given in their order.
 function _M.new(matches)
     local index = {always = {}, slots = {}, ip = ip.new_prefixes()}
     local offers, count = {}, {}
@@ -208,7 +208,7 @@ local function add_of_slot(found, lists, q)
     end
 end
 
--- The rules that a request may meet, by number, in order.
+--- The rules that a request may meet, by number, in order.
 function _M.candidates(index, q)
     local always, slots = index.always, index.slots
     local found = new_table(#always + 8, 0)

@@ -1,4 +1,4 @@
--- Addresses, as strings of 4 or 16 bytes: LuaJIT's numbers have no 64 bits. limits/ip.go and
+--- Addresses, as strings of 4 or 16 bytes: LuaJIT's numbers have no 64 bits. limits/ip.go and
 -- limits/prefix.go say the same in Go.
 
 local bit = require "bit"
@@ -135,7 +135,7 @@ local function bare(text)
     return sub(text, 1, zone - 1)
 end
 
--- Reads an address as proxies write it: 203.0.113.9, 203.0.113.9:52241, 2001:db8::1, [2001:db8::1] or
+--- Reads an address as proxies write it: 203.0.113.9, 203.0.113.9:52241, 2001:db8::1, [2001:db8::1] or
 -- [2001:db8::1]:443. ::ffff:a.b.c.d is a.b.c.d, a zone id (%eth0) is dropped. nil: it is none.
 function _M.parse(text)
     local address = parse_v4(text)
@@ -156,7 +156,7 @@ function _M.parse(text)
     return address
 end
 
--- The bits of an address that make a prefix of it, whole bytes and the rest of one.
+--- The bits of an address that make a prefix of it, whole bytes and the rest of one.
 function _M.cut(address, length)
     local whole, rest = rshift(length, 3), band(length, 7)
     if rest == 0 then
@@ -199,7 +199,7 @@ local function v6_text(address)
     return concat(out)
 end
 
--- Writes the prefix of an address: "10.0.0.0/8", and a single address without its length.
+--- Writes the prefix of an address: "10.0.0.0/8", and a single address without its length.
 function _M.prefix_text(address, length)
     local bytes = #address
     if length < bytes * 8 then
@@ -210,12 +210,12 @@ function _M.prefix_text(address, length)
     return length < bytes * 8 and text .. "/" .. length or text
 end
 
--- Things by prefix. An address finds them with a lookup for each length that occurs.
+--- Things by prefix. An address finds them with a lookup for each length that occurs.
 function _M.new_prefixes()
     return {[4] = {lengths = {}, by_length = {}}, [16] = {lengths = {}, by_length = {}}}
 end
 
--- The thing that stands at a prefix ("10.0.0.0/8"): what was put there, or what make() returns now.
+--- The thing that stands at a prefix ("10.0.0.0/8"): what was put there, or what make() returns now.
 function _M.at_prefix(prefixes, prefix, make)
     local slash = find(prefix, "/", 1, true)
     local address, length = _M.parse(sub(prefix, 1, slash - 1)), tonumber(sub(prefix, slash + 1))
@@ -229,7 +229,7 @@ function _M.at_prefix(prefixes, prefix, make)
     return things[key]
 end
 
--- Whether an address is in any of the prefixes. nil, an unknown address, is not.
+--- Whether an address is in any of the prefixes. nil, an unknown address, is not.
 function _M.contains(prefixes, address)
     local family = prefixes[address and #address]
     if not family then

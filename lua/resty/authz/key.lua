@@ -1,4 +1,4 @@
--- Whose bucket a request charges, and how much. limits/key.go and limits/override.go say the same
+--- Whose bucket a request charges, and how much. limits/key.go and limits/override.go say the same
 -- in Go.
 
 local byte, find, format, sub = string.byte, string.find, string.format, string.sub
@@ -77,7 +77,7 @@ local function override_lengths(prefixes)
     return prefixes and {[4] = list(prefixes.ipv4), [16] = list(prefixes.ipv6)}
 end
 
--- Compiles how a limit is keyed. parts is those that earlier limits have.
+--- Compiles how a limit is keyed. parts is those that earlier limits have.
 function _M.compile(policy, limit, paths, fields, parts)
     local key = {
         missing = limit.missing, paths = paths,
@@ -105,7 +105,7 @@ local function lacks(q, part)
     return slot and not field.value(q, slot)
 end
 
--- Whether a part of the key is missing.
+--- Whether a part of the key is missing.
 function _M.lacks_part(q, key)
     for i = 1, #key do
         if lacks(q, key[i]) then
@@ -176,7 +176,7 @@ local function override_of(q, key, identity)
     return nil
 end
 
--- The Redis key of a request, and the rate of an override if the key has one.
+--- The Redis key of a request, and the rate of an override if the key has one.
 function _M.of(q, key)
     local identity = identity_of(q, key)
     local rate = key.overrides and override_of(q, key, identity)
@@ -186,7 +186,7 @@ function _M.of(q, key)
     return key.head .. identity .. key.tail, rate
 end
 
--- A plain whole number from the header; anything else costs the most.
+--- What a request costs: a plain whole number from the header; anything else costs the most.
 function _M.cost_of(q, key)
     if not key.cost_slot then
         return key.cost

@@ -1,4 +1,4 @@
--- Which rules meet a request, and whose buckets it charges: the limits file as `authz compile` writes
+--- Which rules meet a request, and whose buckets it charges: the limits file as `authz compile` writes
 -- it (limits/json.go says what is in it), compiled once and asked for every request.
 
 local field = require "resty.authz.field"
@@ -67,11 +67,13 @@ local function compile_rule(set, sp, verdict)
     return rule
 end
 
--- Compiles a policy, the decoded JSON. Its limits and rates are what a match hands out; nobody may
+--- Compiles a policy, the decoded JSON. Its limits and rates are what a match hands out; nobody may
 -- change them from here on.
 function _M.compile(policy)
-    local set = {version = policy.version, defaults = policy.defaults, limits = policy.limits,
-        fields = field.new(), rules = {}}
+    local set = {
+        version = policy.version, key_prefix = policy.key_prefix, defaults = policy.defaults,
+        limits = policy.limits, fields = field.new(), rules = {},
+    }
     for _, sp in ipairs(policy.deny) do
         compile_rule(set, sp, "deny")
     end
@@ -148,7 +150,7 @@ local function ask(m, rule, q)
     return true
 end
 
--- Finds what meets a request: attrs is {method, target (as $request_uri has it), host, ip (text; nil:
+--- Finds what meets a request: attrs is {method, target (as $request_uri has it), host, ip (text; nil:
 -- unknown), zone, cookie (the Cookie header), header (a function that returns the value of a header by
 -- its name in lower case, lines joined by ", ")}. Absent and empty are the same.
 --

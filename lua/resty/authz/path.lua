@@ -1,4 +1,4 @@
--- What nginx makes of a request target: its $uri and its $args. limits/path.go says the same in Go.
+--- What nginx makes of a request target: its $uri and its $args. limits/path.go says the same in Go.
 
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local concat = table.concat
@@ -16,14 +16,14 @@ for i = 0, 15 do
     hex[byte("0123456789ABCDEF", i + 1)] = i
 end
 
--- The byte that two hex digits at `at` stand for, nil if there are none.
+--- The byte that two hex digits at `at` stand for, nil if there are none.
 function _M.unhex(text, at)
     local high, low = hex[byte(text, at)], hex[byte(text, at + 1)]
     return high and low and high * 16 + low
 end
 local unhex = _M.unhex
 
--- Percent-decodes once; nil for "%00" and for "%" without two hex digits.
+--- Percent-decodes once; nil for "%00" and for "%" without two hex digits.
 function _M.decode(text)
     local at = find(text, "%", 1, true)
     if not at then
@@ -44,7 +44,7 @@ function _M.decode(text)
     return concat(out)
 end
 
--- Cuts text from `from` on at each sep.
+--- Cuts text from `from` on at each sep.
 function _M.split(text, sep, from)
     local pieces, n = new_table(8, 0), 0
     local cut = find(text, sep, from, true)
@@ -98,7 +98,7 @@ local function resolve(decoded)
     return "/" .. concat(segments, "/", 1, depth)
 end
 
--- Splits a request target, as $request_uri has it, into path (without a trailing slash) and query
+--- Splits a request target, as $request_uri has it, into path (without a trailing slash) and query
 -- ("" if there is none). nil: nginx answers 400.
 function _M.target(target)
     local first = byte(target, 1)

@@ -1,4 +1,4 @@
--- What a value must look like. Paths and hosts are made of pieces (segments, labels): "*" is any text
+--- What a value must look like. Paths and hosts are made of pieces (segments, labels): "*" is any text
 -- within one, "**" any number of whole ones. Any other value is one piece. limits/pattern.go says the
 -- same in Go.
 --
@@ -100,7 +100,7 @@ local function new_groups(text, sep)
     return groups
 end
 
--- Compiles patterns, any of which will do. literal has the place of each that only one value meets,
+--- Compiles patterns, any of which will do. literal has the place of each that only one value meets,
 -- globs are the others, by place.
 function _M.list(texts, sep)
     local list = {literal = {}, globs = {}}
@@ -114,7 +114,7 @@ function _M.list(texts, sep)
     return list
 end
 
--- The place of the first pattern that a value meets, nil for none. pieces is what the value is made
+--- The place of the first pattern that a value meets, nil for none. pieces is what the value is made
 -- of; it is read only if the list has globs.
 function _M.first(list, value, pieces)
     local first = list.literal[value]

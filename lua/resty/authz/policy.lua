@@ -1,4 +1,4 @@
--- The limits file of this nginx: the JSON that `authz compile` wrote. Every worker looks once a second
+--- The limits file of this nginx: the JSON that `authz compile` wrote. Every worker looks once a second
 -- whether there is a newer one, and takes it whole or not at all.
 
 local cjson = require "cjson"
@@ -118,8 +118,12 @@ local function read_file(path, head)
     return set, got
 end
 
--- Reads a policy; returns nil and what is wrong if it cannot be used.
+--- Reads a policy; returns nil and what is wrong if it cannot be used. A path that does not begin with
+-- "/" is below nginx's prefix, as those in nginx.conf are.
 function _M.new(path)
+    if path:sub(1, 1) ~= "/" then
+        path = ngx.config.prefix() .. path
+    end
     local set, head, err = read_file(path)
     if not set then
         return nil, err
@@ -141,7 +145,7 @@ local function poll(policy)
     end
 end
 
--- The newest set that is whole.
+--- The newest set that is whole.
 function _M.current(policy)
     local now = ngx.now()
     if now >= policy.polled_s + POLL_S or now < policy.polled_s then

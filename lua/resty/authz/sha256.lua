@@ -1,4 +1,4 @@
--- SHA-256, by the OpenSSL that nginx has loaded.
+--- SHA-256, by the OpenSSL that nginx has loaded.
 
 local ffi = require "ffi"
 local bit = require "bit"
@@ -11,7 +11,7 @@ local sum = ffi.new("unsigned char[32]")
 local hex = ffi.new("char[64]")
 local digits = ffi.new("char[16]", "0123456789abcdef")
 
--- The first `bytes` bytes of the text's SHA-256, in hex.
+--- The first `bytes` bytes of the text's SHA-256, in hex.
 return function(text, bytes)
     ffi.C.SHA256(text, #text, sum)
     for i = 0, bytes - 1 do
