@@ -83,7 +83,7 @@ local function attributes()
         zone = var.authz_zone, cookie = var.http_cookie,
         header = function(name)
             headers = headers or ngx.req.get_headers(0)
-            local value = headers[name]
+            local value = rawget(headers, name) -- the table itself would find x-a for x_a
             return type(value) == "table" and table.concat(value, ", ") or value
         end,
     }
@@ -331,7 +331,9 @@ function _M.new(options)
         end
     end
     if options.refusal_cache then
-        self.refusals = refusals.new(self.shdict, self.redis, self.policy:current().key_prefix .. ":v1:epoch")
+        self.refusals = refusals.new(self.shdict, self.redis, function()
+            return self.policy:current().key_prefix .. ":v1:epoch"
+        end)
     end
     return handle(self)
 end
