@@ -23,8 +23,8 @@ type nginxServer struct {
 }
 
 // alarms are what must not be in an error log: auth_request got something other than 200 or 403, an
-// answer did not fit nginx's buffers, or nginx itself is in trouble.
-var alarms = []string{"unexpected status", "too big header", "[crit]", "[alert]", "[emerg]"}
+// answer did not fit nginx's buffers, Lua wrote a global, or nginx itself is in trouble.
+var alarms = []string{"unexpected status", "too big header", "writing a global Lua variable", "[crit]", "[alert]", "[emerg]"}
 
 // startNginx starts nginx with conf as what stands in http{}, and ends it with the test, which fails
 // when an alarm is in the error log. LISTEN and LISTEN_H2 in conf are free loopback ports. Beside

@@ -17,7 +17,12 @@ local function whole(numbers, name, low, high)
     if type(value) == "number" and value >= low and value <= high and value % 1 == 0 then
         return nil
     end
-    local found = type(value) == "number" and format("%.17g", value) or tostring(value)
+    local found = tostring(value)
+    if type(value) == "number" then
+        found = format(value % 1 == 0 and "%.0f" or "%.17g", value)
+    elseif type(value) == "string" then
+        found = format("%q", value)
+    end
     return format("%s = %s, want %d to %d", name, found, low, high)
 end
 
@@ -26,6 +31,9 @@ local function unknown(algorithm, numbers)
         if not OF_ALL[name] and not OF[algorithm][name] then
             return tostring(name) .. " is not one of its numbers"
         end
+    end
+    if numbers.peek ~= nil and type(numbers.peek) ~= "boolean" then
+        return format("peek = %s, want true or false", tostring(numbers.peek))
     end
 end
 

@@ -17,7 +17,7 @@ local READ_S, KNOWN_S = 0.5, 1
 local _M = {}
 _M.__index = _M
 
---- The cache in the dict of a shdict store. epoch_key is the Redis key of the epoch.
+--- The cache in the dict of a shdict store. epoch_key() is the Redis key of the epoch.
 function _M.new(store, client, epoch_key)
     return setmetatable({store = store, redis = client, epoch_key = epoch_key, watching = false}, _M)
 end
@@ -27,7 +27,7 @@ local function read_epoch(premature, self)
     if premature or not self.store.dict:add(LEASE, true, READ_S * 0.9) then
         return
     end
-    local epoch = self.redis:get(self.epoch_key)
+    local epoch = self.redis:get(self.epoch_key())
     if epoch ~= nil then
         self.store:set(EPOCH, epoch or "", KNOWN_S)
     end
