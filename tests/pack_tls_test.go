@@ -1,0 +1,81 @@
+package tests
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// With resty.redis, OpenResty's client: TLS with a certificate that is verified, TCP and unix sockets, and
+// timeouts of their own.
+func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
+	library := os.Getenv("AUTHZ_RESTY_REDIS")
+	if library == "" {
+		library = absolute(t, "lua/newer")
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key)
+	tlsPort, tcpPort := freePort(t), freePort(t)
+	r := startRedis(t, "--tls-port", tlsPort, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no", "--tls-ca-cert-file", cert, "--port", tcpPort)
+	slow, err := net.Listen("tcp", "127.0.0.1:0") // connects, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+
+	stores := fmt.Sprintf(`{
+		tcp = {port = %[1]s, timeout = "10s"},
+		unix = {socket = "%[3]s", connect_timeout = "9s", send_timeout = "10s", read_timeout = "11s"},
+		tls = {port = %[2]s, tls = true, tls_name = "redis", timeout = "10s"},
+		stranger = {port = %[2]s, tls = true, tls_name = "other.test", timeout = "10s"},
+		unverified = {port = %[2]s, tls = true, tls_verify = false, timeout = "10s"},
+		plain = {port = %[2]s, timeout = "10s"},
+		slow = {port = %[4]d, connect_timeout = "1h", send_timeout = "1h", read_timeout = "100ms"},
+	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port)
+	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
+		lua_ssl_trusted_certificate %s;
+		lua_ssl_verify_depth 1;
+		lua_shared_dict authz 1m;
+		init_by_lua_block {
+			package.path = "%s/?.lua;" .. package.path
+			require("driver").start(%s)
+		}
+		server {
+			listen LISTEN;
+			location ~ ^/redis/?(.*)$ {
+				content_by_lua_block { local d = require "driver"; d.take(d.redis[ngx.var[1]]) }
+			}
+		}`, cert, library, stores), nil)}
+	defer p.client.CloseIdleConnections()
+	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
+	for _, row := range [][2]string{{"tcp", "admitted"}, {"unix", "admitted"}, {"tls", "admitted"}, {"stranger", "network"},
+		{"unverified", "admitted"}, {"stranger", "network"}, {"plain", "network"}, {"tls", "admitted"}} {
+		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
+	}
+	begun := time.Now()
+	same(t, packStore{p, "/redis/slow"}.kind(c), "timeout")
+	if took := time.Since(begun); took < 100*time.Millisecond {
+		t.Errorf("the read timeout came after %v, want 100 ms", took)
+	}
+	same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "995")
+
+	r.signal(t, syscall.SIGKILL)
+	same(t, packStore{p, "/redis/tls"}.kind(c), "network")
+}
+
+// freePort is a TCP port that was free a moment ago.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
