@@ -1,4 +1,7 @@
 # Shortcuts only: each target is a command that can be typed by hand.
+# nginx is in /usr/sbin, which is not on everybody's path.
+export PATH := $(PATH):/usr/sbin
+
 .PHONY: run test unit fuzz lint gen
 
 # The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.

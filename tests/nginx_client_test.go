@@ -3,7 +3,6 @@ package tests
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // answer is what a client got.
@@ -102,13 +99,14 @@ func (n *nginxServer) sendRaw(t testing.TB, text string) answer {
 // sendH2 is a sender over HTTP/2 with prior knowledge.
 func (n *nginxServer) sendH2(t testing.TB, line, body string, header ...string) answer {
 	t.Helper()
-	transport := &http2.Transport{
-		AllowHTTP:          true,
+	transport := &http.Transport{
+		Protocols:          new(http.Protocols),
 		DisableCompression: true,
-		DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) {
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return n.dial(t, n.addrH2), nil
 		},
 	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
 	method, target, _ := strings.Cut(line, " ")
 	request, err := http.NewRequest(method, "http://site.test"+target, nil)

@@ -190,7 +190,7 @@ func fullListener(t *testing.T) string {
 // C023: with the server open while authz is dead, nothing that a client sends may look like a dead
 // authz. Over its limit it is refused, whatever else it sends, and the application never asked.
 func TestNoRequestForcesItsWayThroughAnOpenServer(t *testing.T) {
-	s := startSite(t, siteConf{limits: onceOnly, server: "client_header_timeout 5s; " + choices[1].server})
+	s := startSite(t, siteConf{limits: onceOnly, server: "large_client_header_buffers 8 64k;" + choices[1].server})
 	if got := s.send(t, "GET /", "").status; got != 200 {
 		t.Fatalf("the first request: %d, want 200", got)
 	}
@@ -204,6 +204,9 @@ func TestNoRequestForcesItsWayThroughAnOpenServer(t *testing.T) {
 		"cookie of 7.9 KB":       {"GET /", "", []string{"Cookie: a=" + long(7900)}},
 		"many cookies":           {"GET /", "", []string{"Cookie: a=" + long(7000), "Cookie: b=" + long(7000), "Cookie: c=" + long(7000)}},
 		"all headers at 7.9 KB":  {"GET /", "", []string{"Cookie: a=" + long(7900), "Authorization: " + long(7900), "X-API-Key: " + long(7900)}},
+		"more than authz reads":  {"GET /", "", []string{"Cookie: a=" + long(60_000), "X-API-Key: " + long(60_000)}},
+		"and a bad byte in it":   {"GET /", "", []string{"Authorization: \x01", "Cookie: a=" + long(60_000), "X-API-Key: " + long(60_000)}},
+		"target of 60 KB":        {"GET /" + long(60_000), "", nil},
 		"target of 7.9 KB":       {"GET /" + long(7900), "", nil},
 		"0x01 in a header":       {"GET /", "", []string{"X-Other: a\x01b"}},
 		"0x01 in a cookie":       {"GET /", "", []string{"Cookie: a=\x01b"}},

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -125,5 +126,41 @@ func TestTheIncludeIsTheFirstLine(t *testing.T) {
 	later := startSite(t, siteConf{limits: limits, server: rewrites + "include authz/authz_server.conf;" + locations})
 	if got := later.sendAll(t, 5, "GET /a"); got != "200 200 200 200 200" {
 		t.Errorf("the include after rewrites: %s; say in nginx/README.md what has become of the bypass", got)
+	}
+}
+
+// R01: an auth location as people have it from elsewhere works too: a full URL, all headers of the
+// client, HTTP/1.0 with a connection each, and the length of a body that never comes (C006).
+func TestAHandWrittenLocationWorksToo(t *testing.T) {
+	for _, length := range []string{`proxy_set_header Content-Length "";`, ""} {
+		s := startSite(t, siteConf{
+			limits: `
+				[limit.three]
+				match     = { host = "site.test", path = "/a/b", method = "POST" }
+				key       = ["ip"]
+				algorithm = "fixed_window"
+				rate      = "3/366d"`,
+			http: "server { include authz/authz_server.conf; listen LISTEN; server_name other.test; }",
+			server: `
+				location = /check {
+					internal;
+					proxy_pass http://authz/nginx;
+					proxy_pass_request_body off;
+					` + length + `
+					proxy_set_header X-Original-URL    $scheme://$http_host$request_uri;
+					proxy_set_header X-Original-Method $request_method;
+					proxy_set_header X-Forwarded-For   $proxy_add_x_forwarded_for;
+				}
+				location / { auth_request /check; proxy_pass http://app; }`,
+		})
+		for i, want := range []int{200, 200, 200, 403} {
+			got := s.send(t, "POST /a//b?c", "0123456789", fmt.Sprintf("X-Forwarded-For: 203.0.113.%d, 198.51.100.7", i))
+			if got.status != want {
+				t.Errorf("%q: request %d: %d, want %d", length, i+1, got.status, want)
+			}
+		}
+		if got := s.counted(t, "authz:v1:{ip=198.51.100.7}:three:fw"); got != 3 {
+			t.Errorf("%q: %d charged to the rightmost address that is no proxy, want 3: %v", length, got, s.keys(t))
+		}
 	}
 }

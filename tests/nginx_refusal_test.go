@@ -91,7 +91,7 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 			"listen 80;", "listen LISTEN; server_name news.test;",
 			"127.0.0.1:7431;", "unix:"+socketDir(t)+"/nothing.sock;",
 			"127.0.0.1:8080;", "app;",
-			"/var/cache/nginx/authz", dir+"/cache",
+			"/var/lib/nginx/authz", dir+"/cache",
 			"/usr/share/nginx/html", "html"),
 		files: map[string]string{"html/busy.html": "come back later"},
 	})
@@ -115,6 +115,13 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 		}
 		if text != c.want {
 			t.Errorf("%s: %s, want %s", c.line, text, c.want)
+		}
+	}
+	s.authz.stop(t)
+	s.mayLog = []string{"authz.sock failed (2: No such file or directory)"}
+	for _, line := range []string{"GET /news/1", "GET /shop/1"} {
+		if got := s.send(t, line, "", "Host: news.test").show("Retry-After"); got != "503 Retry-After=1" {
+			t.Errorf("%s without authz: %s, want 503 Retry-After=1", line, got)
 		}
 	}
 	if got := s.app.asked.Load(); got != 3 {

@@ -108,3 +108,23 @@ func TestTheReadmeNamesEveryMetric(t *testing.T) {
 		t.Errorf("/metrics has\n%s\nREADME.md has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+func TestTheTableOfCasesNamesTestsThatExist(t *testing.T) {
+	table, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	eachFile(t, func(name string, text []byte) {
+		if strings.HasSuffix(name, "_test.go") {
+			for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)`).FindAllSubmatch(text, -1) {
+				exists[string(m[1])] = true
+			}
+		}
+	})
+	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(string(table), -1) {
+		if !exists[name] {
+			t.Errorf("tests/README.md names %s, want a test that exists", name)
+		}
+	}
+}

@@ -120,6 +120,26 @@ func TestNoCallerIsTakenForAnother(t *testing.T) {
 	}
 }
 
+// C048: nobody checks the API key before the limit does, so a client may make up as many as it likes.
+func TestAMadeUpHeaderBuysNothingWithASecondLimit(t *testing.T) {
+	file := limitsFile(t, `
+		[limit.by_key]
+		key       = ["header:X-API-Key"]
+		missing   = "ip"
+		algorithm = "sliding_window"
+		rate      = "3/d"
+		[limit.by_ip]
+		key       = ["ip"]
+		algorithm = "sliding_window"
+		rate      = "3/d"`)
+	got := manyAtOnce(t, 30, []*authzServer{startAuthz(t, "--limits="+file)}, func(i int) (string, []string) {
+		return "GET /", []string{fmt.Sprintf("X-API-Key: k%d", i), "X-Real-IP: 203.0.113.9"}
+	})
+	if want := map[string]int{"200": 3, "429": 27}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestThreeLimitsCostRedisOneCall(t *testing.T) {
 	r := startRedis(t)
 	file := limitsFile(t, `
