@@ -9,8 +9,8 @@ import (
 )
 
 func TestTheJSONBeginsWithTheDigestOfTheRest(t *testing.T) {
-	text := string(load(t, "").JSON())
-	rest := `,"key_prefix":"authz","defaults":{"hold_max_us":400000,"replicas":1,"ipv4_prefix":32,"ipv6_prefix":64},"deny":[],"allow":[],"limits":[]}` + "\n"
+	text := string(load(t, "[deny.a]").JSON())
+	rest := `,"key_prefix":"authz","defaults":{"hold_max_us":400000,"replicas":1,"ipv4_prefix":32,"ipv6_prefix":64},"deny":[{"name":"a"}],"allow":[],"limits":[]}` + "\n"
 	if want := fmt.Sprintf(`{"version":"%x"%s`, sha256.Sum256([]byte(rest)), rest); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}

@@ -93,6 +93,18 @@ func (m *scratch) lacks(part int) bool {
 	return p.kind != partIP && p.kind != partPath && len(m.values[p.slot]) == 0
 }
 
+// Absent names the parts of the limit's key that the request lacks: "header:x-api-key". It is valid until
+// the next Match into m.
+func (l *Limit) Absent(m *Match) []string {
+	var names []string
+	for _, at := range l.rule.parts {
+		if m.lacks(at) {
+			names = append(names, strings.TrimSuffix(m.set.parts[at].head, "="))
+		}
+	}
+	return names
+}
+
 // makeParts writes the parts of the limit's key that no earlier limit had.
 func (m *scratch) makeParts(r *limitRule) {
 	for _, at := range r.parts {

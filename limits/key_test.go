@@ -157,3 +157,22 @@ func FuzzKeys(f *testing.F) {
 		same(2, bytes.Equal(a1, a2) && bytes.Equal(b1, b2))
 	})
 }
+
+func TestAbsentPartsAreNamed(t *testing.T) {
+	set := load(t, keyed("a", "ip", "header:X-API-Key", "host", "cookie:s")+"[override.a.\"10.0.0.1|k|h|s\"]\nrate = \"6/m\"\n[deny.b]\n[allow.d]\n[allow.c]\n")
+	if got := fmt.Sprint(set.Rules(Deny), set.Rules(Allow), set.Overrides()); got != "[b] [c d] 1" {
+		t.Errorf("deny and allow rules and overrides: %s, want [b] [c d] 1", got)
+	}
+	set = load(t, keyed("a", "ip", "header:X-API-Key", "host", "cookie:s"))
+	check := func(want string, lines ...string) {
+		t.Helper()
+		m := new(Match)
+		set.Match(newAttrs(t, set, "GET http://h/", lines...), m)
+		if got := fmt.Sprint(set.Limits()[0].Absent(m)); got != want {
+			t.Errorf("%v: %s are absent, want %s", lines, got, want)
+		}
+	}
+	check("[header:x-api-key cookie:s]")
+	check("[cookie:s]", "X-API-Key: k")
+	check("[]", "X-API-Key: k", "Cookie: s=1")
+}

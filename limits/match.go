@@ -135,6 +135,26 @@ func (s *Set) HeaderNames() []string { return s.fields.headers }
 // Limits is all limits, by name.
 func (s *Set) Limits() []*Limit { return s.limits }
 
+// Rules is the names of the deny rules (Deny) or the allow rules (Allow), in order.
+func (s *Set) Rules(v Verdict) []string {
+	var names []string
+	for i := range s.rules {
+		if r := &s.rules[i]; r.verdict == v && r.limit == nil {
+			names = append(names, r.name)
+		}
+	}
+	return names
+}
+
+// Overrides is how many keys have numbers of their own.
+func (s *Set) Overrides() int {
+	n := 0
+	for i := range s.spec.limits {
+		n += len(s.spec.limits[i].overrides)
+	}
+	return n
+}
+
 // HoldMaxUS is the longest that an answer may be held, in microseconds.
 func (s *Set) HoldMaxUS() int64 { return s.spec.holdMaxUS }
 

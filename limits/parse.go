@@ -62,6 +62,10 @@ func parse(keyPrefix string, paths []string) (*spec, Errors) {
 	p.readRules()
 	p.readOverrides()
 	p.finish()
+	if len(p.problems) == 0 && len(p.rules) == 0 {
+		// Such a file is a truncated one more often than a wish for no limits.
+		p.report(-1, 0, strings.Join(paths, ", ")+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]")
+	}
 	if len(p.problems) == 0 {
 		return &p.spec, nil
 	}

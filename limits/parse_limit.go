@@ -68,7 +68,9 @@ func (t *table) duplicate(other *table) {
 		other.duplicate(t)
 		return
 	}
-	t.complain("it is there twice, want it once; the first is at %s:%d", other.file.name, line)
+	own := t.file.line(t.path)
+	t.p.report(t.file.order, own, fmt.Sprintf("%s:%d: %s is there twice, want it once; the first is at %s:%d",
+		t.file.name, own, t.title, other.file.name, line))
 }
 
 // A draft is a limit that may still have errors, and what its overrides need of it.
@@ -134,7 +136,7 @@ func (t *table) limit(name string) *draft {
 	d.key, d.keyed = t.key()
 	d.missing = t.missing(d.key)
 	d.numbers = t.numbers(d.limit.Algorithm)
-	if !t.has("rate") {
+	if t.absent("rate") {
 		t.complain(`rate is absent, want rate = %s`, wantRate)
 	}
 	t.cost(d)
@@ -158,7 +160,7 @@ func (t *table) algorithm() Algorithm {
 	for _, a := range algorithms[1:] {
 		names = append(names, a.name)
 	}
-	if !t.has("algorithm") {
+	if t.absent("algorithm") {
 		t.complain("algorithm is absent, want algorithm = one of %s", strings.Join(names, ", "))
 	}
 	i, ok := t.word("algorithm", names...)
@@ -194,7 +196,7 @@ func (t *table) cost(d *draft) {
 		return
 	}
 	d.cost, d.costHeader = 0, strings.ToLower(name)
-	if !t.has("cost_max") {
+	if t.absent("cost_max") {
 		t.complain(`cost_max is absent, want cost_max = %s: what a bad or missing %s costs`, span(1, most), name)
 	}
 }
@@ -248,14 +250,12 @@ const wantParts = "ip, host, method, path, path:raw, zone, header:NAME, cookie:N
 
 // key reads the parts of a key; false: something in it is wrong.
 func (t *table) key() ([]partSpec, bool) {
-	if !t.has("key") {
+	if t.absent("key") {
 		t.complain(`key is absent, want a list such as ["ip"], of %s; [] is one bucket for everybody`, wantParts)
-		return nil, false
 	}
 	values, ok := t.values["key"].([]any)
-	if !ok {
+	if !ok && t.has("key") {
 		t.wrong("key", `a list such as ["ip"], of %s`, wantParts)
-		return nil, false
 	}
 	var parts []partSpec
 	for _, value := range values {
@@ -308,7 +308,11 @@ func parsePart(s string) (partSpec, string) {
 	}
 	want := "one of " + wantParts
 	head, _, _ := strings.Cut(s, ":")
-	if near := nearest(head, []string{"ip", "host", "method", "path", "zone", "header", "cookie", "query"}); near != "" {
+	switch near := nearest(head, []string{"ip", "host", "method", "path", "zone", "header", "cookie", "query"}); near {
+	case "":
+	case "header", "cookie", "query":
+		want += "; did you mean " + near + ":NAME?"
+	default:
 		want += "; did you mean " + near + "?"
 	}
 	return partSpec{}, want
@@ -322,7 +326,7 @@ func (t *table) missing(key []partSpec) missing {
 		return missingSkip + missing(i)
 	}
 	for _, part := range key {
-		if part.kind >= partZone && !t.has("missing") {
+		if part.kind >= partZone && t.absent("missing") {
 			t.problem("key", `missing is absent, and %s can be, want missing = one of %s`,
 				part, strings.Join(words, ", "))
 			break

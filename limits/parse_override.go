@@ -67,8 +67,10 @@ func (p *parser) limitNames(got string) string {
 // override reads the numbers of an override; what it leaves out is what its limit wrote. Nil: wrong.
 func (t *table) override(d *draft) *Rate {
 	t.known("rate", "burst")
-	if !t.has("rate") && !t.has("burst") {
+	if t.absent("rate") && t.absent("burst") {
 		t.complain("rate and burst are absent, want one of them")
+	}
+	if !t.has("rate") && !t.has("burst") {
 		return nil
 	}
 	a := d.limit.Algorithm

@@ -28,7 +28,7 @@ var units = [...]struct {
 	{"ms", 1000},
 }
 
-const wantRate = `"COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d), or "unlimited"`
+const wantRate = `"COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`
 
 // parseRate reads "5/m", "100/10s", "10r/s" or "unlimited" into Count and WindowUS. The second result
 // is empty, or what would be right.
@@ -115,8 +115,11 @@ func (t *table) numbers(a Algorithm) numbers {
 
 func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
 
-// written is the rate as the limits file has it.
-func (r *Rate) written() string {
+// String is the rate as the limits file has it: "5/m".
+func (r *Rate) String() string {
+	if r.Unlimited {
+		return "unlimited"
+	}
 	window := duration(r.WindowUS)
 	if n := strings.TrimLeft(window, "0123456789"); window == "1"+n {
 		window = n
@@ -218,7 +221,7 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 		lo = 0
 	}
 	if t.has("burst") {
-		t.wrong("burst", "%s at %s: %s", span(lo, hi), r.written(), reason)
+		t.wrong("burst", "%s at %s: %s", span(lo, hi), r, reason)
 		return
 	}
 	t.wrong("rate", "burst = %s at this rate, it is %d: %s", span(lo, hi), r.Burst, reason)
@@ -238,7 +241,7 @@ func (t *table) share(a Algorithm, r *Rate) *Rate {
 	r.Share = newRate(a, count, r.WindowUS, &burst)
 	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
-			replicas, r.Share.written(), burst)
+			replicas, r.Share, burst)
 		return nil
 	}
 	return r

@@ -133,6 +133,7 @@ type table struct {
 	path   []string // where it stands in the file
 	values map[string]any
 	secret func(key string) bool // whether the value at a key may be read by nobody; nil: none is
+	meant  []string              // keys that unknown ones were taken for
 }
 
 // problem reports what is wrong at the line of a key.
@@ -175,6 +176,7 @@ func (t *table) unknown(key string, known ...string) {
 	want := "one of " + strings.Join(known, ", ")
 	if near := nearest(key, known); near != "" {
 		want = near
+		t.meant = append(t.meant, near)
 	}
 	t.problem(key, "unknown %s %s%s, want %s", what, t.within, quoteKey(key), want)
 }
@@ -192,6 +194,9 @@ func (t *table) has(key string) bool {
 	_, ok := t.values[key]
 	return ok
 }
+
+// absent says whether a key is to be missed. One that was misspelt has been reported.
+func (t *table) absent(key string) bool { return !t.has(key) && !slices.Contains(t.meant, key) }
 
 // sub is the table that stands at key; a value of another type is reported with what is wanted.
 func (t *table) sub(key, want, title string) (*table, bool) {

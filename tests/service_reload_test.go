@@ -54,6 +54,9 @@ func TestBucketsSurviveReloads(t *testing.T) {
 	metric("0")
 	a.signal(t, syscall.SIGHUP)
 	a.await(t, `msg="limits not reloaded, the old ones stay" why=SIGHUP`)
+	replaceFile(t, file, "") // truncated
+	a.await(t, "limits.toml: no rules, want at least one")
+	check(10, 0)
 	replaceFile(t, file, bucket+limit("b", "sliding_window", "1/d"))
 	a.await(t, `msg="limits reloaded" why="files changed" limits=2 changed=true`)
 	check(10, 0)
@@ -65,7 +68,7 @@ func TestBucketsSurviveReloads(t *testing.T) {
 
 func TestAnEditedLimitHoldsForThoseWhoAreKnown(t *testing.T) {
 	r := startRedis(t)
-	file := limitsFile(t, "")
+	file := limitsFile(t, "[deny.nobody]\nmatch = { path = \"/.none\" }\n")
 	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
 	ask, reloads := a.checker(), 0
 	check := func(algorithm, rate string, n, want int, wantLast string) {

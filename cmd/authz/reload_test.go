@@ -24,7 +24,7 @@ func TestAReloadAppliesWholeOrNotAtAll(t *testing.T) {
 	const a = "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\n"
 	const b = "[limit.b]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"7/d\"\n"
 	file := writeFile(t, "limits.toml", a)
-	s := serviceFor(t, "")
+	s := serviceFor(t, a)
 	log, out := lines()
 	r := &reloader{service: s, prefix: "authz", paths: []string{file}, log: log}
 	if err := r.load(); err != nil {
