@@ -2,7 +2,9 @@ package tests
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,24 +69,41 @@ func TestAChangedScriptIsRefusedAtInit(t *testing.T) {
 	}
 }
 
-// copyPack is the pack as it is installed: files, where the repository has links.
+// rock is what the rockspec says: its version, and where each of its modules comes from.
+func rock(t testing.TB) (version string, modules map[string]string) {
+	t.Helper()
+	names, err := filepath.Glob("../lua/*.rockspec")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, want one rockspec (%v)", names, err)
+	}
+	out, err := exec.Command("lua5.1", "-e", fmt.Sprintf(`
+		local spec = {}
+		setfenv(assert(loadfile(%q)), spec)()
+		print(spec.version)
+		for name, file in pairs(spec.build.modules) do print(name, file) end`, names[0])).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	version, list, _ := strings.Cut(string(out), "\n")
+	modules = map[string]string{}
+	for line := range strings.Lines(list) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		modules[name] = file
+	}
+	return version, modules
+}
+
+// copyPack is the pack as LuaRocks installs it: files, where the repository has links.
 func copyPack(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	names, err := filepath.Glob("../lua/resty/authz/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts, err := filepath.Glob("../lua/resty/authz/v1/*.lua")
-	if err != nil || len(scripts) != 7 {
-		t.Fatalf("%d files in v1, want the scripts and their sums (%v)", len(scripts), err)
-	}
-	for _, name := range append(append(names, scripts...), "../lua/resty/authz.lua") {
-		text, err := os.ReadFile(name)
+	_, modules := rock(t)
+	for name, file := range modules {
+		text, err := os.ReadFile(filepath.Join("../lua", file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := filepath.Join(dir, strings.TrimPrefix(name, "../lua/"))
+		to := filepath.Join(dir, strings.ReplaceAll(name, ".", "/")+".lua")
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -93,4 +112,40 @@ func copyPack(t testing.TB) string {
 		}
 	}
 	return dir
+}
+
+// What is installed is all that there is: opm takes the folder, LuaRocks what the rockspec lists.
+func TestThePackagesAreWholeAndOfOneVersion(t *testing.T) {
+	version, modules := rock(t)
+	var listed, there []string
+	for _, file := range modules {
+		listed = append(listed, file)
+	}
+	for _, pattern := range []string{"resty/*.lua", "resty/authz/*.lua", "resty/authz/v1/*.lua"} {
+		names, err := filepath.Glob("../lua/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			there = append(there, strings.TrimPrefix(name, "../lua/"))
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(there)
+	same(t, strings.Join(listed, "\n"), strings.Join(there, "\n"))
+
+	ini, err := os.ReadFile("../lua/dist.ini")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("../lua/resty/authz.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _, _ = strings.Cut(version, "-")
+	for file, want := range map[string]string{string(ini): "\nversion = " + version + "\n", string(code): "\n_M._VERSION = \"" + version + "\"\n"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("no %q in\n%.300s", want, file)
+		}
+	}
 }

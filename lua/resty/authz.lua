@@ -17,7 +17,9 @@ local shdict = require "resty.authz.shdict"
 local ngx = ngx
 local format, min = string.format, math.min
 
-local _M = {_VERSION = "0.1.0"}
+local _M = {}
+
+_M._VERSION = "0.1.0"
 
 local OPTIONS = {
     policy = "string", redis = "table", dict = "string", metrics = "string", headers = "string",

@@ -6,12 +6,12 @@ local byte, char, find, lower, sub = string.byte, string.char, string.find, stri
 local concat = table.concat
 local new_table = require "table.new"
 local path = require "resty.authz.path"
-local split, unhex = path.split, path.unhex
+local split, trim, unhex = path.split, path.trim, path.unhex
 
 local _M = {PATH = 1, HOST = 2, METHOD = 3, ZONE = 4}
 local PATH, HOST, METHOD, ZONE = _M.PATH, _M.HOST, _M.METHOD, _M.ZONE
 
-local PERCENT, PLUS, BRACKET, DOT, SPACE, TAB = byte("%+[. \t", 1, 6)
+local PERCENT, PLUS, BRACKET, DOT, SPACE = byte("%+[. ", 1, 5)
 
 --- No names yet, and how many slots there are.
 function _M.new()
@@ -34,16 +34,6 @@ function _M.slot(fields, kind, name)
         end
     end
     return slots[name]
-end
-
-local function trim(text, from, last)
-    while from <= last and (byte(text, from) == SPACE or byte(text, from) == TAB) do
-        from = from + 1
-    end
-    while last >= from and (byte(text, last) == SPACE or byte(text, last) == TAB) do
-        last = last - 1
-    end
-    return sub(text, from, last)
 end
 
 -- An empty value is missing.

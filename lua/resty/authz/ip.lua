@@ -5,12 +5,12 @@ local bit = require "bit"
 local band, lshift, rshift = bit.band, bit.lshift, bit.rshift
 local byte, char, find, format, sub = string.byte, string.char, string.find, string.format, string.sub
 local concat = table.concat
-local hex = require("resty.authz.path").hex
+local path = require "resty.authz.path"
+local hex = path.hex
 
 local _M = {}
 
 local ZERO, NINE, DOT, COLON, BRACKET = byte("09.:[", 1, 5)
-local SPACE, TAB = byte(" \t", 1, 2)
 
 -- Four numbers of at most three digits, none with a zero before it.
 local function parse_v4(text)
@@ -94,17 +94,6 @@ local function is_port_or_nothing(text)
     return byte(text, 1) == COLON and #text >= 2 and #text <= 6
 end
 
-local function trim(text)
-    local from, last = 1, #text
-    while from <= last and (byte(text, from) == SPACE or byte(text, from) == TAB) do
-        from = from + 1
-    end
-    while last >= from and (byte(text, last) == SPACE or byte(text, last) == TAB) do
-        last = last - 1
-    end
-    return sub(text, from, last)
-end
-
 -- Cuts off brackets, port and zone: what is left is an address alone. nil if they are not well formed.
 local function bare(text)
     if byte(text, 1) == BRACKET then
@@ -142,7 +131,7 @@ function _M.parse(text)
     if address then
         return address
     end
-    text = bare(trim(text))
+    text = bare(path.trim(text, 1, #text))
     if not text or #text > 45 then
         return nil
     end

@@ -6,7 +6,7 @@ local new_table = require "table.new"
 
 local _M = {}
 
-local SHARP, PERCENT, DOT, SLASH, QUESTION = byte("#%./?", 1, 5)
+local SHARP, PERCENT, DOT, SLASH, QUESTION, SPACE, TAB = byte("#%./? \t", 1, 7)
 
 -- The value of a hex digit, by its byte.
 local hex = {}
@@ -42,6 +42,17 @@ function _M.decode(text)
     end
     out[n + 1] = sub(text, from)
     return concat(out)
+end
+
+--- What stands from `from` to `last`, without the blanks around it.
+function _M.trim(text, from, last)
+    while from <= last and (byte(text, from) == SPACE or byte(text, from) == TAB) do
+        from = from + 1
+    end
+    while last >= from and (byte(text, last) == SPACE or byte(text, last) == TAB) do
+        last = last - 1
+    end
+    return sub(text, from, last)
 end
 
 --- Cuts text from `from` on at each sep.

@@ -1,0 +1,121 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fenced are the code blocks of a language in a Markdown file.
+func fenced(t testing.TB, file, language string) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+// The nginx.conf of lua/README.md runs as it stands; only what another machine has elsewhere is replaced.
+func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
+	blocks := fenced(t, "../lua/README.md", "nginx")
+	if len(blocks) != 1 {
+		t.Fatalf("%d blocks of nginx, want the one", len(blocks))
+	}
+	r, app := startRedis(t), startApp(t)
+	// A nginxServer as startNginx makes it, but for the configuration.
+	n := &nginxServer{dir: t.TempDir(), exited: make(chan struct{})}
+	n.addr = "127.0.0.1:" + freePort(t)
+	metrics := "127.0.0.1:" + freePort(t)
+	if err := os.Symlink("/usr/lib/nginx/modules", filepath.Join(n.dir, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range shippedIncludes(t) {
+		n.write(t, name, text)
+	}
+	code, policy := authz(t, "compile", "../limits/examples/quickstart.toml")
+	if code != 0 {
+		t.Fatal(policy)
+	}
+	n.write(t, "limits.json", policy)
+	conf := blocks[0]
+	for _, pair := range [][2]string{
+		{"/usr/share/authz/lua/", absolute(t, "../lua") + "/"},
+		{"/etc/authz/limits.json", filepath.Join(n.dir, "limits.json")},
+		{"/run/redis/redis-server.sock", r.socket},
+		{`timeout = "50ms"`, `timeout = "20s"`},
+		{"/var/log/nginx/access.log", filepath.Join(n.dir, "access.log")},
+		{"listen 80;", "listen " + n.addr + ";"},
+		{"listen 127.0.0.1:9145;", "listen " + metrics + ";"},
+		{"http://127.0.0.1:8080", "http://" + app.addr},
+	} {
+		if !strings.Contains(conf, pair[0]) {
+			t.Fatalf("the nginx.conf has no %q", pair[0])
+		}
+		conf = strings.ReplaceAll(conf, pair[0], pair[1])
+	}
+	n.write(t, "nginx.conf", conf)
+	n.cmd = exec.Command("nginx", "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf"), "-e", "stderr",
+		"-g", "daemon off; user root; pid nginx.pid; error_log stderr notice;")
+	awaitLine(t, n.cmd, n.exited, "start worker process ")
+	t.Cleanup(func() { n.quit(t) })
+
+	for i := range 6 {
+		want := "200"
+		if i == 5 {
+			want = "429 RateLimit-Policy=\"login\";q=5;w=60 X-Authz-Limit=login"
+		}
+		same(t, n.send(t, "POST /login", "name=me").show("RateLimit-Policy", "X-Authz-Limit"), want)
+	}
+	same(t, n.send(t, "GET /export/all", "").body, "app GET /export/all 0 bytes")
+	n.addr, metrics = metrics, n.addr
+	same(t, n.metric(t, `authz_decisions_total{limit="login",verdict="limited"}`), "1")
+	n.addr = metrics
+	if log := n.read(t, "access.log"); !strings.Contains(log, `"POST /login HTTP/1.1" 429 429 login `) {
+		t.Errorf("the access log has no refusal:\n%s", log)
+	}
+}
+
+// What lua/README.md shows of Lua does what it says.
+func TestTheLuaOfTheReadmeRuns(t *testing.T) {
+	blocks := fenced(t, "../lua/README.md", "lua")
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of Lua, want two", len(blocks))
+	}
+	s := startPack(t, nil, "", siteConf{
+		limits: `
+			[limit.login]
+			match = { path = "/login" }
+			key = []
+			algorithm = "fixed_window"
+			rate = "1/366d"`,
+		server: fmt.Sprintf(`
+			location = /captcha { content_by_lua_block { ngx.print("are you a robot") } }
+			location = /sms {
+				access_by_lua_block { }
+				content_by_lua_block {
+					local number = "555"
+					%s
+				}
+			}
+			location / {
+				access_by_lua_block {
+					%s
+				}
+				proxy_pass http://app;
+			}`, blocks[1], blocks[0]),
+	})
+	same(t, s.send(t, "GET /login", "").body, "app GET /login 0 bytes")
+	same(t, s.send(t, "GET /login", "").body, "are you a robot")
+	same(t, s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body, "")
+	if got := s.send(t, "GET /sms", "").body; !regexp.MustCompile(`^wait 1[12]\d\d s\n$`).MatchString(got) {
+		t.Errorf("the fourth gets %q, want to wait 20 minutes", got)
+	}
+}
