@@ -15,6 +15,7 @@ build = {
     type = "builtin",
     modules = {
         ["resty.authz"] = "resty/authz.lua",
+        ["resty.authz.attrs"] = "resty/authz/attrs.lua",
         ["resty.authz.decision"] = "resty/authz/decision.lua",
         ["resty.authz.duration"] = "resty/authz/duration.lua",
         ["resty.authz.field"] = "resty/authz/field.lua",

@@ -4,6 +4,7 @@
 --     init_by_lua_block   { authz = assert(require("resty.authz").new{policy = "limits.json", redis = {}}) }
 --     access_by_lua_block { authz.access() }
 
+local attrs = require "resty.authz.attrs"
 local decision = require "resty.authz.decision"
 local duration = require "resty.authz.duration"
 local metrics = require "resty.authz.metrics"
@@ -77,20 +78,6 @@ local function log_seldom(self, kind, text)
     end
 end
 
--- What is known of the request that is being served.
-local function attributes()
-    local var, headers = ngx.var, nil
-    return {
-        method = ngx.req.get_method(), target = var.request_uri, host = var.host, ip = var.remote_addr,
-        zone = var.authz_zone, cookie = var.http_cookie,
-        header = function(name)
-            headers = headers or ngx.req.get_headers(0)
-            local value = rawget(headers, name) -- the table itself would find x-a for x_a
-            return type(value) == "table" and table.concat(value, ", ") or value
-        end,
-    }
-end
-
 -- Counts what each limit said, and makes one answer of it.
 local function decide(self, checks, results)
     for i = 1, #checks do
@@ -131,9 +118,7 @@ end
 local function ask_redis(self, checks)
     local epoch = self.refusals and self.refusals:epoch()
     if epoch then
-        local refusal = self.refusals:find(epoch, checks, function(limit)
-            self.metrics:decision(limit, "limited")
-        end)
+        local refusal = self.refusals:find(epoch, checks, self.metrics)
         if refusal then
             self.metrics:cached()
             return refusal
@@ -170,7 +155,7 @@ end
 
 -- Decides the request by the set of limits.
 local function decide_request(self, set)
-    local m = set:match(attributes())
+    local m = set:match(attrs.of_request())
     for i = 1, #m.missing do
         self.metrics:missing(m.missing[i])
     end
@@ -224,8 +209,8 @@ local function check(self)
 end
 
 local function set_headers(headers)
-    for name, value in pairs(headers) do
-        ngx.header[name] = value
+    for i = 1, #headers, 2 do
+        ngx.header[headers[i]] = headers[i + 1]
     end
 end
 

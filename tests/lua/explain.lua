@@ -16,7 +16,7 @@ local function attrs_of(line)
     return {
         method = q.method, target = q.uri or "", host = q.host, ip = q.ip, zone = q.zone,
         cookie = headers.cookie and table.concat(headers.cookie, "; "),
-        header = function(name) return headers[name] and table.concat(headers[name], ", ") end,
+        header = function(_, name) return headers[name] and table.concat(headers[name], ", ") end,
     }
 end
 

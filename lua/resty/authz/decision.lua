@@ -197,37 +197,47 @@ end
 
 local LARGEST_COUNT = 999999999999999 -- the largest integer of a structured field (RFC 9651)
 
---- The rate-limit headers of a decision, added to `headers`, by name. style: ietf and legacy (true or
--- false), retry_after_max (seconds, or nil).
+--- The rate-limit headers of a decision, added to `headers`: a name, its value, and so on. style: ietf and
+-- legacy (true or false), retry_after_max (seconds, or nil).
 function _M.rate_limit_headers(d, style, headers)
     if not d.rate then
         return headers
     end
+    local n, name = #headers, d.limit.name
     local quota = min(capacity(d.limit, d.rate), LARGEST_COUNT)
     local left = min(d.result.remaining, LARGEST_COUNT)
     local t = seconds(d, style.retry_after_max)
     if style.ietf then
-        headers["RateLimit-Policy"] = policy_text(d.limit, d.rate, quota)
-        headers["RateLimit"] = format(t and '"%s";r=%d;t=%d' or '"%s";r=%d', d.limit.name, left, t)
+        headers[n + 1], headers[n + 2] = "RateLimit-Policy", policy_text(d.limit, d.rate, quota)
+        headers[n + 3] = "RateLimit"
+        headers[n + 4] = t and format('"%s";r=%d;t=%d', name, left, t) or format('"%s";r=%d', name, left)
+        n = n + 4
     end
     if style.legacy then
-        headers["X-RateLimit-Limit"] = format("%d", quota)
-        headers["X-RateLimit-Remaining"] = format("%d", left)
-        headers["X-RateLimit-Reset"] = t and format("%d", t)
+        headers[n + 1], headers[n + 2] = "X-RateLimit-Limit", format("%d", quota)
+        headers[n + 3], headers[n + 4] = "X-RateLimit-Remaining", format("%d", left)
+        if t then
+            headers[n + 5], headers[n + 6] = "X-RateLimit-Reset", format("%d", t)
+        end
     end
     return headers
 end
 
---- The headers that a refused client gets, by name; none with a 403.
+--- The headers that a refused client gets, likewise; none with a 403.
 function _M.refusal_headers(d, style)
+    local headers = {}
     if d.verdict ~= "limited" and d.verdict ~= "unavailable" then
-        return {}
+        return headers
+    end
+    if d.limit then
+        headers[1], headers[2] = "X-Authz-Limit", d.limit.name
     end
     local t = seconds(d, style.retry_after_max)
-    return _M.rate_limit_headers(d, style, {
-        ["Retry-After"] = t and format("%d", t),
-        ["X-Authz-Limit"] = d.limit and d.limit.name,
-    })
+    if t then
+        headers[#headers + 1] = "Retry-After"
+        headers[#headers + 1] = format("%d", t)
+    end
+    return _M.rate_limit_headers(d, style, headers)
 end
 
 return _M

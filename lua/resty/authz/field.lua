@@ -158,7 +158,7 @@ function _M.value(q, slot)
     elseif name == "cookie" then
         values[slot] = or_false(q.attrs.cookie)
     else
-        values[slot] = or_false(q.attrs.header(name))
+        values[slot] = or_false(q.attrs:header(name))
     end
     return values[slot]
 end

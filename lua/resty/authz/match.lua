@@ -151,7 +151,7 @@ local function ask(m, rule, q)
 end
 
 --- Finds what meets a request: attrs is {method, target (as $request_uri has it), host, ip (text; nil:
--- unknown), zone, cookie (the Cookie header), header (a function that returns the value of a header by
+-- unknown), zone, cookie (the Cookie header), header (a method that returns the value of a header by
 -- its name in lower case, lines joined by ", ")}. Absent and empty are the same.
 --
 -- Returns verdict ("none": no rule meets it, "allow", "deny", or "limits": checks decide), rule (the name

@@ -56,8 +56,8 @@ local function entry_key(epoch, check)
 end
 
 --- The refusal of a request of which a check is cached, with the limit that refuses longest, or nil.
--- refused(limit) is called for each limit that refuses.
-function _M:find(epoch, checks, refused)
+-- Each limit that refuses is counted.
+function _M:find(epoch, checks, metrics)
     local limit, rate, wait_us
     for i = 1, #checks do
         local check = checks[i]
@@ -66,7 +66,7 @@ function _M:find(epoch, checks, refused)
             local left_us = until_us and until_us - self.store.now_us() or 0
             -- Longer than it was at first: the clock was set back, and nobody is locked out for it.
             if left_us > 0 and left_us <= longest_s * 1000000 then
-                refused(check.limit)
+                metrics:decision(check.limit, "limited")
                 if not wait_us or left_us > wait_us then
                     limit, rate, wait_us = check.limit, check.rate, left_us
                 end
