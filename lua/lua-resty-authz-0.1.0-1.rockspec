@@ -22,6 +22,7 @@ build = {
         ["resty.authz.index"] = "resty/authz/index.lua",
         ["resty.authz.ip"] = "resty/authz/ip.lua",
         ["resty.authz.key"] = "resty/authz/key.lua",
+        ["resty.authz.kind"] = "resty/authz/kind.lua",
         ["resty.authz.match"] = "resty/authz/match.lua",
         ["resty.authz.metrics"] = "resty/authz/metrics.lua",
         ["resty.authz.numbers"] = "resty/authz/numbers.lua",

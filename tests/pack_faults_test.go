@@ -2,8 +2,10 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -215,4 +217,66 @@ func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
 	r.signal(t, syscall.SIGCONT)
 	for quick.kind(c) != "admitted" {
 	}
+}
+
+// C114: the word that tells stands first in Redis 7's errors, and further back in Redis 6's.
+func TestBothWordingsOfRedisHaveOneKind(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	for text, want := range map[string]string{
+		"READONLY You can't write against a read only replica. script: 1, on @user_script:3.":                                               "readonly",
+		"ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica.":   "readonly",
+		"OOM command not allowed when used memory > 'maxmemory'. script: 1, on @user_script:3.":                                             "oom",
+		"ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'.": "oom",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist on disk.":                                  "misconf",
+		"LOADING Redis is loading the dataset in memory":                                                                                    "loading",
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                            "busy",
+		"NOAUTH Authentication required.":                                                                      "noauth",
+		"WRONGPASS invalid username-password pair or user is disabled.":                                        "noauth",
+		"ERR invalid password":                                                                                 "noauth",
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                     "noperm",
+		"ERR The user executing the script can't run this command or subcommand script: 1, on @user_script:3.": "noperm",
+		"CLUSTERDOWN The cluster is down":                                                                      "clusterdown",
+		"MOVED 3999 127.0.0.1:6381":                                                                            "moved",
+		"CROSSSLOT Keys in request don't hash to the same slot":                                                "crossslot",
+		"ERR max number of clients reached":                                                                    "pool",
+		"NOREPLICAS Not enough good replicas to write.":                                                        "other",
+		"ERR unknown command":                                                                                  "other",
+	} {
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').reply([==[%s]==]))", text), want)
+	}
+}
+
+// C121: a nginx or a Redis that is short of what requests use up is not a Redis that is away: a flood
+// could bring it about, and would switch off a limit that says "allow".
+func TestWhatAFloodUsesUpIsAPool(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	for text, want := range map[string]string{
+		"connection refused": "network", "no such file or directory": "network", "timeout": "timeout", "no route to host": "network",
+		"redis.test could not be resolved (3: Host not found)":  "network",
+		"no resolver defined to resolve \"redis.test\"":         "network",
+		"failed to do ssl handshake: certificate host mismatch": "network",
+		"too many open files":                                   "pool", "resource temporarily unavailable": "pool", "too many waiting connect operations": "pool",
+		"file exists": "pool", "operation now in progress": "pool", // worker_connections are not enough
+	} {
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').connecting([==[%s]==]))", text), want)
+	}
+
+	path := filepath.Join(socketDir(t), "full.sock")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := net.Dial("unix", path) // all that it has room for
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	full := startPack(t, nil, fmt.Sprintf(`redis = {socket = "%s", timeout = "1s"}`, path), siteConf{limits: threeAnswers, server: seen})
+	full.mayLog = []string{"connect() to unix:"}
+	same(t, full.send(t, "GET /allow", "").show("X-Seen"), "200 X-Seen=200,allow,local")
+	same(t, full.metric(t, `authz_store_errors_total{kind="pool"}`), "1")
 }

@@ -6,8 +6,9 @@
 -- answer to a request that has given up.
 
 local duration = require "resty.authz.duration"
+local kind_of = require "resty.authz.kind"
 
-local format, find, sub = string.format, string.find, string.sub
+local format = string.format
 local unpack, type = unpack, type
 
 local _M = {}
@@ -118,54 +119,17 @@ function _M.new(options, scripts, log)
     return setmetatable(self, _M)
 end
 
--- The words of Redis's errors that have a kind of their own; those of a script's own errors stand
--- further back, after a "-".
-local KINDS = {
-    {"NOSCRIPT", "noscript"}, {"OOM", "oom"}, {"READONLY", "readonly"}, {"MISCONF", "misconf"},
-    {"LOADING", "loading"}, {"BUSY", "busy"}, {"NOPERM", "noperm"}, {"NOAUTH", "noauth"},
-    {"WRONGPASS", "noauth"}, {"WRONGTYPE", "wrongtype"}, {"CLUSTERDOWN", "clusterdown"},
-    {"MOVED", "moved"}, {"ASK", "moved"}, {"TRYAGAIN", "moved"}, {"CROSSSLOT", "crossslot"},
-}
-local PHRASES = {
-    {"ACL failure in script", "noperm"}, {"The user executing the script can't", "noperm"},
-    {"max number of clients reached", "pool"}, {"invalid password", "noauth"},
-    {"do not hash to the same slot", "crossslot"}, {"non local key", "crossslot"},
-}
-
---- reply_kind sorts an error that Redis sent, in the words of the service's metrics.
-function _M.reply_kind(text)
-    for _, known in ipairs(KINDS) do
-        if sub(text, 1, #known[1] + 1) == known[1] .. " " then return known[2] end
-    end
-    if sub(text, 1, 4) ~= "ERR " then return "other" end
-    for _, known in ipairs(KINDS) do
-        if find(text, "-" .. known[1] .. " ", 1, true) then return known[2] end
-    end
-    for _, known in ipairs(PHRASES) do
-        if find(text, known[1], 1, true) then return known[2] end
-    end
-    return "other"
-end
-
---- connection_kind sorts an error of the connection itself.
-function _M.connection_kind(text)
-    if text == "timeout" then return "timeout" end
-    if find(text, "too many waiting", 1, true) then return "pool" end
-    if sub(text, 1, 14) == "unknown prefix" then return "malformed" end
-    return "network"
-end
-
 -- Sends a command. reply, or nil, the error's kind and text; the connection is closed then.
 local function command(connection, name, ...)
     local reply, err = connection[name](connection, ...)
     if reply then return reply end -- ngx.null, for one, is no error
     if reply == false then
-        local kind = _M.reply_kind(err)
+        local kind = kind_of.reply(err)
         if kind ~= "noscript" then connection:close() end
         return nil, kind, err
     end
     connection:close()
-    return nil, _M.connection_kind(err), err
+    return nil, kind_of.connection(err), err
 end
 
 -- Logs in and selects the database, on a connection that is new.
@@ -198,7 +162,7 @@ local function connect(self)
     end
     if not connected then
         connection:close() -- a failed handshake leaves it open
-        return nil, _M.connection_kind(err), err
+        return nil, kind_of.connecting(err), err
     end
     if connection:get_reused_times() == 0 then
         local ok, kind, said = greet(self, connection)
