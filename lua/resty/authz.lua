@@ -239,11 +239,8 @@ local function take_one(self, algorithm, key, given)
     if not self.redis then
         return self.shdict:take(row.now_us, {row}, row.peek)[1]
     end
-    local reply, kind, err = self.redis:call(algorithm, numbers.arguments(row))
-    if not reply then
-        return nil, err, kind
-    end
-    return {allowed = reply[1] == 1, remaining = reply[2], wait_us = reply[3], reset_us = reply[4]}
+    local result, kind, err = self.redis:take_one(row.now_us, row, row.peek)
+    return result, err, kind
 end
 
 local ALGORITHMS = {"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}

@@ -79,6 +79,15 @@ end
 --- Answers with the first "0/s" that enforces; nil when there is none. The other value is the checks
 -- without any "0/s": no store is asked about one, and one that is a shadow is only counted.
 function _M.refuse_at_once(checks)
+    local zeros = 0
+    for i = 1, #checks do
+        if checks[i].rate.limit == 0 then
+            zeros = zeros + 1
+        end
+    end
+    if zeros == 0 then
+        return nil, checks
+    end
     local rest, refusal = {}, nil
     for i = 1, #checks do
         local check = checks[i]

@@ -6,6 +6,8 @@
 
 local concat = table.concat
 
+local VERDICTS = {"admitted", "limited", "blocked", "unavailable"}
+
 local _M = {}
 _M.__index = _M
 
@@ -25,10 +27,23 @@ function _M:request(verdict)
     add(self, 'authz_requests_total{verdict="' .. verdict .. '"}')
 end
 
+-- The series of a limit's verdicts. A limit keeps them.
+local series_of = setmetatable({}, {__mode = "k"})
+
+local function limit_series(limit)
+    local series = {}
+    for _, verdict in ipairs(VERDICTS) do
+        local shadow = limit.shadow and "shadow_" or ""
+        series[verdict] =
+            'authz_decisions_total{limit="' .. limit.name .. '",verdict="' .. shadow .. verdict .. '"}'
+    end
+    series_of[limit] = series
+    return series
+end
+
 --- Counts what one limit said of a request: "admitted", "limited", "blocked" or "unavailable".
 function _M:decision(limit, verdict)
-    local shadow = limit.shadow and "shadow_" or ""
-    add(self, 'authz_decisions_total{limit="' .. limit.name .. '",verdict="' .. shadow .. verdict .. '"}')
+    add(self, (series_of[limit] or limit_series(limit))[verdict])
 end
 
 --- Counts a request in which a part of the limit's key was missing.
@@ -60,8 +75,6 @@ local KINDS = {
     "timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
     "noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other",
 }
-local VERDICTS = {"admitted", "limited", "blocked", "unavailable"}
-
 local function labelled(name, label, values)
     local series = {}
     for i, value in ipairs(values) do
@@ -74,10 +87,8 @@ end
 local function of_limits(limits)
     local decisions, missing = {}, {}
     for i, limit in ipairs(limits) do
-        local verdicts = limit.shadow and {"shadow_admitted", "shadow_limited"} or VERDICTS
-        for _, verdict in ipairs(verdicts) do
-            decisions[#decisions + 1] =
-                'authz_decisions_total{limit="' .. limit.name .. '",verdict="' .. verdict .. '"}'
+        for _, verdict in ipairs(limit.shadow and {"admitted", "limited"} or VERDICTS) do
+            decisions[#decisions + 1] = limit_series(limit)[verdict]
         end
         missing[i] = 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}'
     end

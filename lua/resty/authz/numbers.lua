@@ -87,19 +87,11 @@ function _M.check(algorithm, key, given, gcd)
         rate.capacity = (algorithm == "leaky_bucket" and rate.burst + 1 or rate.burst) * rate.w
     end
     local limit = {algorithm = algorithm, offset_us = numbers.offset_us}
+    local third = OF[algorithm].burst and rate.burst or limit.offset_us
     return {
         limit = limit, rate = rate, key = key, cost = numbers.cost, now_us = numbers.now_us,
         peek = given.peek,
-    }
-end
-
---- The arguments of the script of one algorithm, from a check of this file.
-function _M.arguments(check)
-    local limit, rate = check.limit, check.rate
-    local third = OF[limit.algorithm].burst and rate.burst or limit.offset_us
-    return {
-        1, check.key, format("%d", rate.limit), format("%d", rate.window_us), format("%d", third),
-        format("%d", check.cost), format("%d", check.now_us), check.peek and 1 or 0,
+        own = {format("%d", rate.limit), format("%d", rate.window_us), format("%d", third)},
     }
 end
 
