@@ -24,6 +24,7 @@ build = {
         ["resty.authz.key"] = "resty/authz/key.lua",
         ["resty.authz.kind"] = "resty/authz/kind.lua",
         ["resty.authz.match"] = "resty/authz/match.lua",
+        ["resty.authz.memo"] = "resty/authz/memo.lua",
         ["resty.authz.metrics"] = "resty/authz/metrics.lua",
         ["resty.authz.numbers"] = "resty/authz/numbers.lua",
         ["resty.authz.path"] = "resty/authz/path.lua",

@@ -208,21 +208,15 @@ local function check(self)
     return d, false
 end
 
-local function set_headers(headers)
-    for i = 1, #headers, 2 do
-        ngx.header[headers[i]] = headers[i + 1]
-    end
-end
-
 -- Makes nginx do what the decision says, and ends the phase. DECLINED leaves the last word to nginx's own
 -- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close.
 local function apply(self, d)
     if d.verdict ~= "admitted" then
-        set_headers(decision.refusal_headers(d, self.style))
+        decision.refusal_headers(d, self.style, ngx.header)
         return ngx.exit(d.status)
     end
     if self.admitted_headers then
-        set_headers(decision.rate_limit_headers(d, self.style, {}))
+        decision.rate_limit_headers(d, self.style, ngx.header)
     end
     if d.hold_us > 0 then
         ngx.sleep(d.hold_us / 1000000)

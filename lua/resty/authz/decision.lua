@@ -206,47 +206,46 @@ end
 
 local LARGEST_COUNT = 999999999999999 -- the largest integer of a structured field (RFC 9651)
 
---- The rate-limit headers of a decision, added to `headers`: a name, its value, and so on. style: ietf and
--- legacy (true or false), retry_after_max (seconds, or nil).
-function _M.rate_limit_headers(d, style, headers)
-    if not d.rate then
-        return headers
+--- Writes the rate-limit headers of a decision to `header`, such as ngx.header. style: ietf and legacy
+-- (true or false), retry_after_max (seconds, or nil).
+function _M.rate_limit_headers(d, style, header)
+    local limit, rate = d.limit, d.rate
+    if not rate then
+        return
     end
-    local n, name = #headers, d.limit.name
-    local quota = min(capacity(d.limit, d.rate), LARGEST_COUNT)
+    local quota = min(capacity(limit, rate), LARGEST_COUNT)
     local left = min(d.result.remaining, LARGEST_COUNT)
     local t = seconds(d, style.retry_after_max)
     if style.ietf then
-        headers[n + 1], headers[n + 2] = "RateLimit-Policy", policy_text(d.limit, d.rate, quota)
-        headers[n + 3] = "RateLimit"
-        headers[n + 4] = t and format('"%s";r=%d;t=%d', name, left, t) or format('"%s";r=%d', name, left)
-        n = n + 4
-    end
-    if style.legacy then
-        headers[n + 1], headers[n + 2] = "X-RateLimit-Limit", format("%d", quota)
-        headers[n + 3], headers[n + 4] = "X-RateLimit-Remaining", format("%d", left)
+        header["RateLimit-Policy"] = policy_text(limit, rate, quota)
         if t then
-            headers[n + 5], headers[n + 6] = "X-RateLimit-Reset", format("%d", t)
+            header["RateLimit"] = format('"%s";r=%d;t=%d', limit.name, left, t)
+        else
+            header["RateLimit"] = format('"%s";r=%d', limit.name, left)
         end
     end
-    return headers
+    if style.legacy then
+        header["X-RateLimit-Limit"] = format("%d", quota)
+        header["X-RateLimit-Remaining"] = format("%d", left)
+        if t then
+            header["X-RateLimit-Reset"] = format("%d", t)
+        end
+    end
 end
 
---- The headers that a refused client gets, likewise; none with a 403.
-function _M.refusal_headers(d, style)
-    local headers = {}
+--- Writes the headers that a refused client gets, likewise; none with a 403.
+function _M.refusal_headers(d, style, header)
     if d.verdict ~= "limited" and d.verdict ~= "unavailable" then
-        return headers
+        return
     end
     if d.limit then
-        headers[1], headers[2] = "X-Authz-Limit", d.limit.name
+        header["X-Authz-Limit"] = d.limit.name
     end
     local t = seconds(d, style.retry_after_max)
     if t then
-        headers[#headers + 1] = "Retry-After"
-        headers[#headers + 1] = format("%d", t)
+        header["Retry-After"] = format("%d", t)
     end
-    return _M.rate_limit_headers(d, style, headers)
+    _M.rate_limit_headers(d, style, header)
 end
 
 return _M

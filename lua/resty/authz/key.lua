@@ -5,6 +5,7 @@ local byte, find, format, sub = string.byte, string.find, string.format, string.
 local concat = table.concat
 local field = require "resty.authz.field"
 local ip = require "resty.authz.ip"
+local memo = require "resty.authz.memo"
 local pattern = require "resty.authz.pattern"
 local sha256 = require "resty.authz.sha256"
 
@@ -86,7 +87,10 @@ function _M.compile(policy, limit, paths, fields, parts)
         head = policy.key_prefix .. ":v1:{",
         tail = "}:" .. limit.name .. ":" .. CODES[limit.algorithm],
         overrides = limit.overrides, lengths = override_lengths(limit.override_prefixes),
-        v4 = policy.defaults.ipv4_prefix, v6 = policy.defaults.ipv6_prefix,
+        group_text = memo.of(function(address)
+            local defaults = policy.defaults
+            return ip.prefix_text(address, #address == 4 and defaults.ipv4_prefix or defaults.ipv6_prefix)
+        end),
     }
     for i, sp in ipairs(limit.key) do
         key[i] = compile_part(sp, fields, parts)
@@ -115,18 +119,13 @@ function _M.lacks_part(q, key)
     return false
 end
 
-local function group_text(q, key)
-    local address = q.address
-    return address and ip.prefix_text(address, #address == 4 and key.v4 or key.v6) or "unknown"
-end
-
 local function part_text(q, key, part)
     local text = q.parts[part]
     if text then
         return text
     end
     if part.kind == "ip" then
-        text = part.head .. group_text(q, key)
+        text = part.head .. (q.address and key.group_text(q.address) or "unknown")
     elseif part.kind == "path" then
         local place = pattern.first(key.paths, q.values[field.PATH], field.pieces(q, field.PATH))
         text = part.texts[place]

@@ -5,8 +5,11 @@ local field = require "resty.authz.field"
 local index = require "resty.authz.index"
 local ip = require "resty.authz.ip"
 local key = require "resty.authz.key"
+local memo = require "resty.authz.memo"
 local path = require "resty.authz.path"
 local pattern = require "resty.authz.pattern"
+
+local target_of, address_of = memo.of(path.target), memo.of(ip.parse)
 
 local _M = {}
 local set_mt = {}
@@ -159,12 +162,12 @@ end
 -- rate, key (the Redis key) and cost, and the limits that are unlimited for it or miss a part of their key.
 function set_mt.match(set, attrs)
     local m = {verdict = "none", rule = "", checks = {}, unlimited = {}, missing = {}}
-    local request_path, query = path.target(attrs.target)
+    local request_path, query = target_of(attrs.target)
     if not request_path then
         m.verdict = "deny"
         return m
     end
-    local q = field.request(set.fields, attrs, request_path, query, attrs.ip and ip.parse(attrs.ip))
+    local q = field.request(set.fields, attrs, request_path, query, attrs.ip and address_of(attrs.ip))
     local found, rules = index.candidates(set.index, q), set.rules
     for i = 1, #found do
         if ask(m, rules[found[i]], q) then
