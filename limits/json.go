@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
@@ -33,7 +32,6 @@ import (
 //	"cost": 1                    or "cost_header": "x-cost", "cost_max": 50
 //	"algorithm": "token_bucket"
 //	"rate": RATE
-//	"offset_us": 0
 //	"shadow": false
 //	"on_error": "local"          or "allow", "deny"
 //	"overrides": {"IDENTITY": RATE…}
@@ -45,7 +43,8 @@ import (
 // "texts": what follows head for each P of match.path, of which the first that matched counts.
 //
 // RATE is {"limit":100,"window_us":1000000,"burst":200,"n":1,"w":10000,"capacity":2000000,"share":RATE}: n, w
-// and capacity are for the two buckets and, like burst, absent when 0; share is what one of replicas
+// and capacity are for the two buckets and, like burst, absent when 0; so is offset_us, which stands
+// after window_us and is where the windows of a fixed_window begin; share is what one of replicas
 // instances may admit alone, absent when that is the same. Or {"unlimited":true}.
 //
 // An override is found by the identity before it is digested as a whole. Where a part is ip, it stands
@@ -123,7 +122,6 @@ type limitJSON struct {
 	CostMax    int64               `json:"cost_max,omitempty"`
 	Algorithm  string              `json:"algorithm"`
 	Rate       rateJSON            `json:"rate"`
-	OffsetUS   int64               `json:"offset_us"`
 	Shadow     bool                `json:"shadow"`
 	OnError    string              `json:"on_error"`
 	Overrides  map[string]rateJSON `json:"overrides,omitempty"`
@@ -142,6 +140,7 @@ type rateJSON struct {
 	Unlimited bool      `json:"unlimited,omitempty"`
 	Limit     *int64    `json:"limit,omitempty"` // nil only when unlimited
 	WindowUS  int64     `json:"window_us,omitempty"`
+	OffsetUS  int64     `json:"offset_us,omitempty"`
 	Burst     int64     `json:"burst,omitempty"`
 	N         int64     `json:"n,omitempty"`
 	W         int64     `json:"w,omitempty"`
@@ -201,7 +200,7 @@ func (s *Set) limitJSON(sp *limitSpec) limitJSON {
 		ruleJSON: newRuleJSON(&sp.ruleSpec), Key: []partJSON{},
 		Missing: [...]string{"", "skip", "deny", "share", "ip"}[sp.missing],
 		Cost:    sp.cost, CostHeader: sp.costHeader, CostMax: sp.costMax,
-		Algorithm: sp.limit.Algorithm.String(), Rate: newRateJSON(&sp.limit.Rate), OffsetUS: sp.limit.OffsetUS,
+		Algorithm: sp.limit.Algorithm.String(), Rate: newRateJSON(&sp.limit.Rate),
 		Shadow: sp.limit.Shadow, OnError: sp.limit.OnError.String(),
 	}
 	r := &sp.limit.rule
@@ -217,7 +216,7 @@ func (s *Set) limitJSON(sp *limitSpec) limitJSON {
 		l.Overrides[string(s.overrideIdentity(r, o.values))] = newRateJSON(o.rate)
 	}
 	if o := r.overrides; o != nil && o.byIP {
-		l.Prefixes = &prefixesJSON{slices.Concat([]int{}, o.lengths.v4), slices.Concat([]int{}, o.lengths.v6)}
+		l.Prefixes = &prefixesJSON{append([]int{}, o.lengths.v4...), append([]int{}, o.lengths.v6...)}
 	}
 	return l
 }
@@ -241,7 +240,7 @@ func newRateJSON(r *Rate) rateJSON {
 	if r.Unlimited {
 		return rateJSON{Unlimited: true}
 	}
-	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
+	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, OffsetUS: r.OffsetUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
 	if r.Share != nil && r.Share != r {
 		share := newRateJSON(r.Share)
 		j.Share = &share

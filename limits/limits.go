@@ -47,6 +47,7 @@ type Rate struct {
 	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
 	WindowUS  int64 // microseconds
 	Burst     int64 // buckets only: a token bucket's size, a leaky bucket's queue
+	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
 	Unlimited bool  // "unlimited": admits, and is no check at all
 
 	// Buckets count in 1/W token: they hold Capacity, gain N a microsecond, and cost*W is the
@@ -64,8 +65,7 @@ type Limit struct {
 	Index     int // its place in Set.Limits
 	Algorithm Algorithm
 	Rate      Rate
-	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
-	Shadow    bool  // counted and reported, never refuses
+	Shadow    bool // counted and reported, never refuses
 	OnError   OnError
 
 	rule limitRule // how it is matched and keyed; see match.go

@@ -140,7 +140,7 @@ func (t *table) limit(name string) *draft {
 		t.complain(`rate is absent, want rate = %s`, wantRate)
 	}
 	t.cost(d)
-	d.limit.OffsetUS = t.utcOffset(d)
+	d.utcOffsetUS = t.utcOffset(d.limit.Algorithm)
 	d.badBurst = d.burst == nil && t.has("burst")
 	if d.limit.Algorithm == 0 || d.rate == nil || d.badBurst {
 		return d // which has been reported
@@ -215,13 +215,13 @@ func (t *table) checkCost(d *draft, r *Rate) {
 
 const wantOffset = `"+HH:MM" or "-HH:MM" such as "+08:00"`
 
-// utcOffset reads where a day begins, as the offset of windows: (-utc_offset) mod window.
-func (t *table) utcOffset(d *draft) int64 {
+// utcOffset reads how far east of UTC a day begins, in microseconds.
+func (t *table) utcOffset(a Algorithm) int64 {
 	s, ok := t.text("utc_offset", wantOffset)
 	if !ok {
 		return 0
 	}
-	if a := d.limit.Algorithm; a != FixedWindow && a != 0 {
+	if a != FixedWindow && a != 0 {
 		t.wrong("utc_offset", "none: only fixed_window has one, this is a %s", a)
 		return 0
 	}
@@ -235,13 +235,9 @@ func (t *table) utcOffset(d *draft) int64 {
 		t.wrong("utc_offset", `"-14:00" to "+14:00", whole minutes`)
 		return 0
 	}
-	if d.rate == nil || d.rate.Unlimited {
-		return 0
-	}
-	windowUS := d.rate.WindowUS
-	us := (h*60 + m) * 60 * 1000000 % windowUS
-	if s[0] == '+' {
-		us = (windowUS - us) % windowUS
+	us := (h*60 + m) * 60 * 1000000
+	if s[0] == '-' {
+		return -us
 	}
 	return us
 }

@@ -84,6 +84,7 @@ func (t *table) override(d *draft) *Rate {
 	if n.burst == nil {
 		n.burst = d.burst
 	}
+	n.utcOffsetUS = d.utcOffsetUS
 	if a == 0 || n.rate == nil || n.burst == nil && d.badBurst {
 		return nil // the limit has said why
 	}

@@ -80,10 +80,11 @@ func digits(s string) (int64, bool) {
 	return n, true
 }
 
-// numbers is the rate and the burst of a limit or an override. Nil was not written, or is wrong.
+// numbers is what a limit or an override has written. Nil was not written, or is wrong.
 type numbers struct {
-	rate  *Rate
-	burst *int64
+	rate        *Rate
+	burst       *int64
+	utcOffsetUS int64 // an override has its limit's
 }
 
 // numbers reads rate and burst. Algorithm 0 is one that is not known.
@@ -128,8 +129,9 @@ func (r *Rate) String() string {
 }
 
 // newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
-func newRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
+func newRate(a Algorithm, count, windowUS int64, burst *int64, utcOffsetUS int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
+	r.OffsetUS = (windowUS - utcOffsetUS%windowUS) % windowUS
 	r.Share = r
 	if !a.isBucket() {
 		return r
@@ -174,7 +176,7 @@ func (t *table) fit(a Algorithm, n numbers) *Rate {
 		r.Share = r
 		return r
 	}
-	r := newRate(a, n.rate.Count, n.rate.WindowUS, n.burst)
+	r := newRate(a, n.rate.Count, n.rate.WindowUS, n.burst, n.utcOffsetUS)
 	if r.Count == 0 {
 		return r
 	}
@@ -195,7 +197,7 @@ func (t *table) fit(a Algorithm, n numbers) *Rate {
 			fmt.Sprintf("the last of %d is held for %s, and hold_max is %s", r.Burst, duration(hold), duration(holdMaxUS)), a)
 		return nil
 	}
-	return t.share(a, r)
+	return t.share(a, r, n.utcOffsetUS)
 }
 
 // maxHold is holdMaxUS*n, or when that is beyond all capacities the largest of them.
@@ -228,7 +230,7 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 }
 
 // share gives the rate its share of one instance, max(1, floor(n/replicas)) of count and burst.
-func (t *table) share(a Algorithm, r *Rate) *Rate {
+func (t *table) share(a Algorithm, r *Rate, utcOffsetUS int64) *Rate {
 	replicas := t.p.spec.replicas
 	if replicas == 1 {
 		return r
@@ -238,7 +240,7 @@ func (t *table) share(a Algorithm, r *Rate) *Rate {
 		burst = max(1, burst/replicas)
 	}
 	count := max(1, r.Count/replicas)
-	r.Share = newRate(a, count, r.WindowUS, &burst)
+	r.Share = newRate(a, count, r.WindowUS, &burst, utcOffsetUS)
 	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
 			replicas, r.Share, burst)

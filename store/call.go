@@ -43,7 +43,7 @@ func (c *call) add(checks []limits.Check, peek bool) {
 		case limits.TokenBucket, limits.LeakyBucket:
 			c.numbers = append(c.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
 		default:
-			c.numbers = append(c.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Limit.OffsetUS, k.Cost)
+			c.numbers = append(c.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (b bucket) settle(c *limits.Check, nowUS int64) bucket {
 	case limits.TokenBucket, limits.LeakyBucket:
 		return b.refill(c.Rate, nowUS)
 	default:
-		return b.turn(c.Rate.WindowUS, c.Limit.OffsetUS, nowUS)
+		return b.turn(c.Rate.WindowUS, c.Rate.OffsetUS, nowUS)
 	}
 }
 

@@ -3,6 +3,9 @@ package tests
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -291,6 +294,33 @@ func TestStoredNumbersAreWholeText(t *testing.T) {
 			t.Errorf("%s: stored %q, want whole numbers", algorithm, text)
 		}
 	}
+}
+
+// An override turns where a day of its limit's time zone lets its own window turn: from the limits file
+// to the store. Midnight of +05:45 is 18:15 of UTC, and its hours begin at a quarter past.
+func TestAnOverrideOfAnotherWindowTurnsByTheSameClock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.toml")
+	text := "[limit.day]\nkey = ['ip']\nalgorithm = 'fixed_window'\nutc_offset = '+05:45'\nrate = '2/d'\n[override.day.'192.0.2.1']\nrate = '2/h'\n" +
+		"[limit.hour]\nkey = ['ip']\nalgorithm = 'fixed_window'\nutc_offset = '+05:45'\nrate = '2/h'\n[override.hour.'192.0.2.1']\nrate = '2/d'\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := limits.Load("authz", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bothStores(t, func(t *testing.T, s testStore) {
+		take := storeTaker(s)
+		try := func(ip, want string) {
+			t.Helper()
+			var m limits.Match
+			set.Match(&limits.Attrs{IP: netip.MustParseAddr(ip)}, &m)
+			same(t, fmt.Sprint(rows(take(t, midnightUS, m.Checks, false))), want)
+		}
+		const day, hour = "[1 1 0 65700000000]", "[1 1 0 900000000]" // to 18:15, to 00:15
+		try("192.0.2.1", "["+hour+" "+day+"]")
+		try("192.0.2.2", "["+day+" "+hour+"]")
+	})
 }
 
 // C102: another algorithm is another key, in any order of roll-outs.

@@ -162,7 +162,7 @@ func (q *question) explain(set *limits.Set) (*explanation, error) {
 	for _, c := range m.Checks {
 		e.Checks = append(e.Checks, explainedRule{Limit: c.Limit.Name, Key: string(c.Identity()), RedisKey: string(c.Key),
 			Algorithm: c.Limit.Algorithm.String(), Count: c.Rate.Count, WindowUS: c.Rate.WindowUS, Burst: c.Rate.Burst,
-			OffsetUS: c.Limit.OffsetUS, Cost: c.Cost, Shadow: c.Limit.Shadow, OnError: c.Limit.OnError.String()})
+			OffsetUS: c.Rate.OffsetUS, Cost: c.Cost, Shadow: c.Limit.Shadow, OnError: c.Limit.OnError.String()})
 	}
 	return e, nil
 }
