@@ -49,11 +49,16 @@ func (r *Redis) Load(ctx context.Context) error {
 	return nil
 }
 
-// Ping asks whether Redis answers within the timeout.
+// Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
+// account that may Take may Ping.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return r.client.Ping(ctx).Err()
+	c := r.calls.Get().(*call)
+	defer r.calls.Put(c)
+	c.begin(0)
+	_, err := r.run(ctx, c)
+	return err
 }
 
 // Close closes the connections.
