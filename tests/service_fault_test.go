@@ -76,6 +76,9 @@ func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
 	}
 	a.await(t, "the store answers again")
 	ready("serving\nstore: redis, answers\n")
+	if want := "msg=serving limits=4 store=redis redis=" + r.url() + "\n"; !strings.Contains(a.logged(), want) {
+		t.Errorf("the log has no %s", want)
+	}
 	if got := a.metrics(t, `authz_degraded_total{on_error="allow"}`, `authz_degraded_total{on_error="local"}`, "authz_panics"); got !=
 		"authz_degraded_total{on_error=\"allow\"} 1\nauthz_degraded_total{on_error=\"local\"} 4\nauthz_panics_total 0\n" {
 		t.Errorf("metrics:\n%s", got)
@@ -104,6 +107,36 @@ func TestARedisThatComesLater(t *testing.T) {
 	}
 	if got := len(r.Keys(context.Background(), "authz:v1:*").Val()); got == 0 {
 		t.Error("nothing is counted in Redis")
+	}
+	a.await(t, `level=INFO msg="Redis is ready"`)
+}
+
+// Who has the account that redisscripts/README.md makes is served, and told so.
+func TestTheReadmesAccountIsEnoughToServe(t *testing.T) {
+	r := startRedis(t)
+	readme, err := os.ReadFile("../redisscripts/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "\n$ redis-cli ACL SETUSER limiter ")
+	line, _, found := strings.Cut(rest, "\n")
+	if !found || !strings.Contains(line, "'~api:*'") {
+		t.Fatalf("the account is made by %q, want ACL SETUSER with '~api:*'", line)
+	}
+	line = strings.Replace(line, "~api:*", "~authz:*", 1)
+	if got := command(t, ".", "sh", "-c", "redis-cli -s '"+r.socket+"' ACL SETUSER limiter "+line); got != "OK\n" {
+		t.Fatal(got)
+	}
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s",
+		"AUTHZ_REDIS_USER=limiter", "AUTHZ_REDIS_PASSWORD=secret")
+	if got, want := a.checker().check(t, "GET /all", nil, "X-Authz-Degraded"), "200"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if status, body := a.get(t, "/readyz"); status != 200 || body != "serving\nstore: redis, answers\n" {
+		t.Errorf("/readyz: %d %q", status, body)
+	}
+	if strings.Contains(a.logged(), "level=WARN") {
+		t.Error("the log has a warning")
 	}
 }
 

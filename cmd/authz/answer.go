@@ -29,8 +29,8 @@ type service struct {
 
 	metrics *metrics
 	log     *slog.Logger
-	warned  struct{ ignored, flawed, noAddress, rejected, panicked, store seldom }
-	failing atomic.Bool // it was logged that the store cannot answer, and not yet that it can
+	warned  struct{ ignored, flawed, noAddress, rejected, panicked seldom }
+	outage  outage
 
 	requests sync.Pool
 }
@@ -62,6 +62,8 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d deci
 		q.rules.of(l).mark(l, true)
 	}
 	switch q.match.Verdict {
+	case limits.Allow:
+		q.rules.allow[q.match.Rule].Inc()
 	case limits.Deny:
 		return s.denied(q)
 	case limits.Limits:
@@ -79,7 +81,7 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 	if f != flawless {
 		s.metrics.flawed[f].Inc()
 		if f != badTarget && s.warned.flawed.now() {
-			s.log.Warn("request blocked: the proxy does not say what it is; see the nginx snippet", "kind", f.String())
+			s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(), "header", q.blamed(f))
 		}
 	} else if !q.attrs.IP.IsValid() {
 		s.metrics.noAddress.Inc()
@@ -93,6 +95,9 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
 func (s *service) denied(q *request) decision {
 	d := decision{verdict: blocked}
+	if len(q.match.Missing) == 0 { // deny rules are asked first
+		q.rules.deny[q.match.Rule].Inc()
+	}
 	for _, l := range q.match.Missing {
 		if l.Name == q.match.Rule && !l.Shadow {
 			q.rules.of(l).marks[markBlocked].Inc()
@@ -127,8 +132,8 @@ func (s *service) decide(q *request) decision {
 	if err != nil {
 		return s.degrade(q, checks, err)
 	}
-	if s.failing.Load() && s.failing.CompareAndSwap(true, false) {
-		s.log.Info("the store answers again")
+	if s.outage.on.Load() {
+		s.outage.answered()
 	}
 	return q.decide(checks, results)
 }
@@ -146,10 +151,7 @@ func (q *request) decide(checks []limits.Check, results []store.Result) decision
 func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
 	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
-	if s.warned.store.now() {
-		s.failing.Store(true)
-		s.log.Warn("the store cannot answer, on_error decides", "kind", kind, "error", err.Error())
-	}
+	s.outage.failed(err)
 	local, d := degrade(checks, q.local[:0], clientCaused)
 	q.local = local
 	if d.verdict == admitted && len(local) > 0 {

@@ -87,7 +87,7 @@ type request struct {
 
 	fields  [fields][]byte
 	headers [][]byte // as rules.headers
-	twice   bool     // a field of onlyOnce came twice
+	twice   string   // the header of a field of onlyOnce that came twice
 	ignored int      // headers that only a trusted proxy may send
 	joined  []byte   // header lines of one name, put together
 	path    []byte
@@ -116,7 +116,7 @@ func (f flaw) String() string {
 func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
 	q.fields = [fields][]byte{}
 	q.headers = append(q.headers[:0], make([][]byte, len(q.rules.headers))...)
-	q.joined, q.twice, q.ignored = q.joined[:0], false, 0
+	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
 	for name, value := range h.AllInOrder() {
 		if !trustedPeer && onlyFromProxies(name) {
 			q.ignored++
@@ -126,7 +126,9 @@ func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
 			if string(name) != read.header {
 				continue
 			}
-			q.twice = q.twice || onlyOnce[read.field] && q.fields[read.field] != nil
+			if onlyOnce[read.field] && q.fields[read.field] != nil {
+				q.twice = read.header
+			}
 			separator := ", "
 			if read.field == fieldCookie {
 				separator = "; "
@@ -184,7 +186,7 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 	a.IP, ipKnown = q.address(peer, trusted)
 	var ok bool
 	switch {
-	case q.twice:
+	case q.twice != "":
 		return saidTwice, ipKnown
 	case len(a.Method) == 0:
 		return missingMethod, ipKnown
@@ -196,6 +198,17 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 	}
 	q.path = a.Path
 	return flawless, ipKnown
+}
+
+// blamed is the header that is missing, or came twice.
+func (q *request) blamed(f flaw) string {
+	switch f {
+	case missingMethod:
+		return "X-Original-Method"
+	case missingURI:
+		return "X-Original-URI"
+	}
+	return q.twice
 }
 
 func (q *request) address(peer netip.Addr, trusted *limits.Trusted) (addr netip.Addr, known bool) {

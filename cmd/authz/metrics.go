@@ -11,13 +11,14 @@ import (
 	"authz/store"
 )
 
-// metrics is all that /metrics shows. Labels are names of limits, verdicts and kinds of errors: never
+// metrics is all that /metrics shows. Labels are names of limits and rules, verdicts and kinds of errors: never
 // anything that a client sent.
 type metrics struct {
 	registry *prometheus.Registry
 
 	requests    [verdicts]prometheus.Counter
 	decisions   *prometheus.CounterVec
+	byRule      *prometheus.CounterVec
 	missing     *prometheus.CounterVec
 	degraded    [byDeny + 1]prometheus.Counter
 	storeTime   prometheus.Histogram
@@ -67,6 +68,7 @@ func newMetrics() *metrics {
 	}
 	m.decisions = m.counters("authz_decisions_total", "What each limit said of the requests that met it; "+
 		"a request is admitted when every limit but the shadows admits it.", "limit", "verdict")
+	m.byRule = m.counters("authz_rule_decisions_total", "Requests that an allow rule admitted or a deny rule blocked.", "rule", "verdict")
 	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
 	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
 	for d := byAllow; d <= byDeny; d++ {
@@ -89,7 +91,7 @@ func newMetrics() *metrics {
 	}
 	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
 	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
-	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests whose X-Real-IP or X-Forwarded-For could not be read; the peer counted.")
+	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests with a client address in X-Real-IP or X-Forwarded-For that cannot be read; the address of the proxy stands in for it.")
 	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
 	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")
 	m.reloadTime = m.gauge("authz_limits_last_reload_success_timestamp_seconds", "When the limits were last loaded.")
@@ -133,6 +135,15 @@ func (m *metrics) forLimit(l *limits.Limit) limitCounters {
 		}
 	}
 	return c
+}
+
+// ofRules makes the series of allow or deny rules, which begin at 0.
+func (m *metrics) ofRules(names []string, v verdict) map[string]prometheus.Counter {
+	counters := map[string]prometheus.Counter{}
+	for _, name := range names {
+		counters[name] = m.byRule.WithLabelValues(name, v.String())
+	}
+	return counters
 }
 
 // mark counts what the limit said.

@@ -47,13 +47,22 @@ func TestMetricsCountWhatEachLimitSaid(t *testing.T) {
 		match     = { path = "/a" }
 		key       = []
 		algorithm = "fixed_window"
-		rate      = "unlimited"`)
+		rate      = "unlimited"
+		[deny.c]
+		match = { path = "/.env" }
+		[deny.never]
+		match = { path = "/never" }
+		[allow.c]
+		match = { path = "/healthz" }`)
+	answers(t, s, "X-Original-URI: /healthz", "X-Real-IP: 203.0.113.9")
+	answers(t, s, "X-Original-URI: /.env", "X-Real-IP: 203.0.113.9")
+	answers(t, s, "X-Original-URI: /.env", "X-Real-IP: 203.0.113.9")
 	for range 3 {
 		answers(t, s, "X-Original-URI: /a", "X-Real-IP: 203.0.113.9")
 	}
 	answers(t, s, "X-Original-URI: /c", "X-Real-IP: unknown")
 	answers(t, s, "X-Real-IP: 203.0.113.9")
-	got := shown(t, s, "authz_requests", "authz_decisions", "authz_key_parts", "authz_flawed_requests_total{kind=\"no_uri\"",
+	got := shown(t, s, "authz_requests", "authz_decisions", "authz_rule", "authz_key_parts", "authz_flawed_requests_total{kind=\"no_uri\"",
 		"authz_unreadable", "authz_store_duration_seconds_count", "authz_limits ", "authz_limits_last_reload_successful", "authz_held")
 	want := `authz_decisions_total{limit="a",verdict="admitted"} 2
 authz_decisions_total{limit="a",verdict="blocked"} 0
@@ -77,10 +86,13 @@ authz_key_parts_missing_total{limit="c"} 1
 authz_key_parts_missing_total{limit="z"} 0
 authz_limits 4
 authz_limits_last_reload_successful 1
-authz_requests_total{verdict="admitted"} 2
-authz_requests_total{verdict="blocked"} 2
+authz_requests_total{verdict="admitted"} 3
+authz_requests_total{verdict="blocked"} 4
 authz_requests_total{verdict="limited"} 1
 authz_requests_total{verdict="unavailable"} 0
+authz_rule_decisions_total{rule="c",verdict="admitted"} 1
+authz_rule_decisions_total{rule="c",verdict="blocked"} 2
+authz_rule_decisions_total{rule="never",verdict="blocked"} 0
 authz_store_duration_seconds_count 3
 authz_unreadable_ip_total 1
 `

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"authz/limits"
 )
@@ -21,10 +22,12 @@ type rules struct {
 	set      *limits.Set
 	headers  []string        // the names that limits read, as net/textproto spells them
 	counters []limitCounters // by Limit.Index
+
+	deny, allow map[string]prometheus.Counter // by the name of the rule
 }
 
 func (m *metrics) newRules(set *limits.Set) *rules {
-	r := &rules{set: set}
+	r := &rules{set: set, deny: m.ofRules(set.Rules(limits.Deny), blocked), allow: m.ofRules(set.Rules(limits.Allow), admitted)}
 	for _, name := range set.HeaderNames() {
 		r.headers = append(r.headers, canonical(name))
 	}
