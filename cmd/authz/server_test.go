@@ -85,18 +85,24 @@ func BenchmarkACheck(b *testing.B) {
 
 // The race detector makes sync.Pool forget at random: the memory of a request is given here.
 func TestACheckDoesNotAllocate(t *testing.T) {
-	s := serviceFor(t, tokens)
-	ctx := asked(t, loopback, askAPI...)
-	q := new(request)
-	var d decision
-	n := testing.AllocsPerRun(100, func() {
-		ctx.Response.Reset()
-		d = s.answer(ctx, &routes[0], q)
-		q.text = s.style.set(&ctx.Response.Header, &d, q.text)
-	})
-	if n != 0 || d.limit == nil || d.limit.Name != "api" {
-		t.Errorf("%v allocations for %+v, want none for limit api", n, d)
+	s := serviceFor(t, tokens+"\n[deny.env]\nmatch = { path = \"/.env\" }\n[allow.probes]\nmatch = { path = \"/healthz\" }\n")
+	check := func(want verdict, lines ...string) {
+		t.Helper()
+		ctx := asked(t, loopback, lines...)
+		q := new(request)
+		var d decision
+		n := testing.AllocsPerRun(100, func() {
+			ctx.Response.Reset()
+			d = s.answer(ctx, &routes[0], q)
+			q.text = s.style.set(&ctx.Response.Header, &d, q.text)
+		})
+		if n != 0 || d.verdict != want {
+			t.Errorf("%v: %v allocations for %+v, want none for %v", lines, n, d, want)
+		}
 	}
+	check(admitted, askAPI...)
+	check(admitted, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /healthz")
+	check(blocked, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /.env")
 }
 
 // answers asks and returns the whole answer but what is the same in every one.
