@@ -28,6 +28,14 @@ type entry struct {
 	expiresUS int64    // when it reads as never used, by this process's clock
 }
 
+// forget makes it a bucket that was never used.
+func (e *entry) forget() {
+	e.b = bucket{}
+	if e.log != nil {
+		e.log.times = e.log.times[:0]
+	}
+}
+
 // A place says where the entry of a hash is.
 type place struct {
 	tag uint32 // of the hash
