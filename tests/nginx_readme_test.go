@@ -32,7 +32,7 @@ func TestTheReadmesLinesAreEnough(t *testing.T) {
 		return edited(t, name, "server "+addr+";", "server "+authz.addr+";")
 	}
 	page := strings.Replace(readmeBlock(t, "error_page 429"), "/var/www/errors", "html", 1)
-	ownUpstream := strings.NewReplacer("10.0.0.5:7429", authz.addr, "server 10.0.0.6:7429;", "").Replace(readmeBlock(t, "upstream authz {"))
+	ownUpstream := strings.NewReplacer("10.0.0.5:7429", authz.addr, "server 10.0.0.6:7429 fail_timeout=1s;", "").Replace(readmeBlock(t, "upstream authz {"))
 	for i, c := range []struct{ upstream, more, body string }{
 		{upstream("authz_upstream_tcp.conf", "127.0.0.1:7429"), "", "429 Too Many Requests"},
 		{upstream("authz_upstream_unix.conf", "unix:/run/authz/authz.sock"), "", "429 Too Many Requests"},
