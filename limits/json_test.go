@@ -14,6 +14,9 @@ func TestTheJSONBeginsWithTheDigestOfTheRest(t *testing.T) {
 	if want := fmt.Sprintf(`{"version":"%x"%s`, sha256.Sum256([]byte(rest)), rest); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
+	if version := load(t, "[deny.a]").Version(); text[12:76] != version || version == load(t, "[deny.b]").Version() {
+		t.Errorf("the version is %s, want that of the text, %s, and another for other rules", version, text[12:76])
+	}
 	if text[77:] != rest || text[77] != ',' {
 		t.Errorf("the rest is %q, want it to begin at byte 77", text[77:])
 	}

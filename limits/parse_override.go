@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (p *parser) readOverrides() {
 			}
 			d = &draft{}
 		}
-		values, ok := t.keyValues(d, key)
+		values, ip, ok := t.keyValues(d, key)
 		if ok {
 			at := name + "\x00" + strings.Join(values, "\x00")
 			if other := first[at]; other != nil {
@@ -44,7 +45,7 @@ func (p *parser) readOverrides() {
 			}
 		}
 		if rate := t.override(d); ok && rate != nil {
-			d.overrides = append(d.overrides, overrideSpec{values, rate})
+			d.overrides = append(d.overrides, overrideSpec{values, ip, rate})
 		}
 	}
 }
@@ -73,37 +74,28 @@ func (t *table) override(d *draft) *Rate {
 	if !t.has("rate") && !t.has("burst") {
 		return nil
 	}
-	a := d.limit.Algorithm
-	n := t.numbers(a)
-	if n.rate == nil && t.has("rate") || n.burst == nil && t.has("burst") {
+	n := t.numbers(d.algorithm)
+	if n.written == nil && t.has("rate") || n.burst == nil && t.has("burst") {
 		return nil
 	}
-	if n.rate == nil {
-		n.rate = d.rate
+	if n.written == nil {
+		n.written = d.written
 	}
 	if n.burst == nil {
 		n.burst = d.burst
 	}
 	n.utcOffsetUS = d.utcOffsetUS
-	if a == 0 || n.rate == nil || n.burst == nil && d.badBurst {
+	if d.algorithm == 0 || n.written == nil || n.burst == nil && d.badBurst {
 		return nil // the limit has said why
 	}
-	rate := t.fit(a, n)
-	if rate == nil || rate.Unlimited || rate.Count == 0 {
-		return rate
-	}
-	if cost := max(d.cost, d.costMax); cost > rate.size(a) {
-		t.wrong(t.burstOrRate(), `room for %d, the cost of a request; or rate = "0/s", which refuses all`, cost)
-		return nil
-	}
-	return rate
+	return t.fit(d, n)
 }
 
 // keyValues splits KEY into a canonical value for each part of the limit's key, and gives the table
-// its full title.
-func (t *table) keyValues(d *draft, key string) ([]string, bool) {
+// its full title. ip is the value of that part.
+func (t *table) keyValues(d *draft, key string) (values []string, ip netip.Prefix, ok bool) {
 	if !d.keyed {
-		return nil, false // the limit has said why
+		return nil, ip, false // the limit has said why
 	}
 	secret := slices.ContainsFunc(d.key, partSpec.secret)
 	shown := strconv.Quote(key)
@@ -111,17 +103,17 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 		shown = string(appendDigest(nil, []byte(key)))
 	}
 	t.title += "." + shown
-	values := []string{key}
+	values = []string{key}
 	if len(d.key) != 1 {
 		values = strings.Split(key, "|")
 	}
 	switch {
 	case len(d.key) == 0:
 		t.complain("key = [] is one bucket for everybody, want no override of it")
-		return nil, false
+		return nil, ip, false
 	case len(values) != len(d.key):
 		t.complain("its number of values is %d, want %d, joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
-		return nil, false
+		return nil, ip, false
 	}
 	for i, part := range d.key {
 		canonical, want := d.value(part, values[i])
@@ -131,11 +123,13 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 				shown = "no digest"
 			}
 			t.complain("the value of %s is %s, want %s", part, shown, want)
-			return nil, false
+			return nil, ip, false
 		}
-		values[i] = canonical
+		if values[i] = canonical; part.kind == partIP {
+			ip, _ = parsePrefix(canonical)
+		}
 	}
-	return values, true
+	return values, ip, true
 }
 
 func joinParts(parts []partSpec) string {
@@ -145,8 +139,6 @@ func joinParts(parts []partSpec) string {
 	}
 	return strings.Join(names, "|")
 }
-
-func (p partSpec) String() string { return partNames[p.kind] + p.name }
 
 // secret says whether values of the part may be read by nobody.
 func (p partSpec) secret() bool {
@@ -174,14 +166,11 @@ func (d *draft) value(part partSpec, s string) (canonical, want string) {
 	case s == "":
 		return "", "a value: an empty one is a missing one"
 	case part.kind == partIP:
-		p, ok := parsePrefix(s)
-		switch {
-		case !ok:
-			return "", wantPrefix
-		case p.IsSingleIP():
-			return p.Addr().String(), ""
+		p, err := parsePrefix(s)
+		if err != nil {
+			return "", err.Error()
 		}
-		return p.String(), ""
+		return string(appendPrefix(nil, p)), ""
 	case part.kind == partHost:
 		host := string(appendHost(nil, []byte(s)))
 		if host == "" || strings.Contains(host, "*") {

@@ -7,41 +7,41 @@ import (
 	"strings"
 )
 
-// A token is something that a request has.
-type token struct {
-	kind tokenKind
-	slot int // tokenExact, tokenPrefix
+// A trait is something that a request has.
+type trait struct {
+	kind traitKind
+	slot int // traitExact, traitPrefix
 	text string
 	ip   netip.Prefix
 }
 
-type tokenKind uint8
+type traitKind uint8
 
 const (
-	tokenExact   tokenKind = iota // the value of a slot
-	tokenPrefix                   // what it begins with
-	tokenSegment                  // a segment of the path
-	tokenLabel                    // a label of the host
-	tokenIP                       // a prefix that the client's address is in
+	traitExact   traitKind = iota // the value of a slot
+	traitPrefix                   // what it begins with
+	traitSegment                  // a segment of the path
+	traitLabel                    // a label of the host
+	traitIP                       // a prefix that the client's address is in
 )
 
 // longestPrefix bounds the lengths of beginnings, each of which costs a request a lookup.
 const longestPrefix = 32
 
-// An offer is one thing that a match names: for each of its patterns the tokens to choose from, each of
+// An offer is one thing that a match names: for each of its patterns the traits to choose from, each of
 // which every value that meets the pattern has.
-type offer [][]token
+type offer [][]trait
 
-// rarest takes the offer whose most frequent token is the least frequent: one token a pattern. It is
+// rarest takes the offer whose most frequent trait is the least frequent: one trait a pattern. It is
 // empty when nothing is on offer.
-func rarest(offers []offer, count map[token]int) []token {
-	var best []token
+func rarest(offers []offer, count map[trait]int) []trait {
+	var best []trait
 	bestMost := math.MaxInt
 	for _, o := range offers {
-		var chosen []token
+		var chosen []trait
 		most := 0
-		for _, tokens := range o {
-			t := slices.MinFunc(tokens, func(a, b token) int { return count[a] - count[b] })
+		for _, traits := range o {
+			t := slices.MinFunc(traits, func(a, b trait) int { return count[a] - count[b] })
 			chosen = append(chosen, t)
 			most = max(most, count[t])
 		}
@@ -53,44 +53,44 @@ func rarest(offers []offer, count map[token]int) []token {
 }
 
 // offers is what a rule may be filed under.
-func (f *fields) offers(match *condSpec) []offer {
+func (s *slots) offers(match *condSpec) []offer {
 	var all []offer
-	add := func(patterns []string, tokensOf func(string) []token) {
+	add := func(patterns []string, traitsOf func(string) []trait) {
 		var o offer
 		for _, p := range patterns {
-			tokens := tokensOf(p)
-			if len(tokens) == 0 {
+			traits := traitsOf(p)
+			if len(traits) == 0 {
 				return // whatever meets p would not be found
 			}
-			o = append(o, tokens)
+			o = append(o, traits)
 		}
 		if len(o) > 0 {
 			all = append(all, o)
 		}
 	}
-	text := func(slot int) func(string) []token {
-		return func(p string) []token { return textTokens(slot, p, 0) }
+	text := func(slot int) func(string) []trait {
+		return func(p string) []trait { return textTraits(slot, p, 0) }
 	}
-	add(match.path, func(p string) []token {
-		return append(textTokens(slotPath, p, '/'), pieceTokens(tokenSegment, p[1:], "/")...)
+	add(match.path, func(p string) []trait {
+		return append(textTraits(slotPath, p, '/'), pieceTraits(traitSegment, p[1:], "/")...)
 	})
-	add(match.host, func(p string) []token {
-		return append(textTokens(slotHost, p, '.'), pieceTokens(tokenLabel, p, ".")...)
+	add(match.host, func(p string) []trait {
+		return append(textTraits(slotHost, p, '.'), pieceTraits(traitLabel, p, ".")...)
 	})
 	add(match.method, text(slotMethod))
 	add(match.zone, text(slotZone))
 	for _, n := range match.header {
-		add(n.patterns, text(f.header(n.name)))
+		add(n.patterns, text(s.header(n.name)))
 	}
 	for _, n := range match.cookie {
-		add(n.patterns, text(f.cookies[n.name]))
+		add(n.patterns, text(s.cookies[n.name]))
 	}
 	for _, n := range match.query {
-		add(n.patterns, text(f.queries[n.name]))
+		add(n.patterns, text(s.queries[n.name]))
 	}
 	var prefixes offer
 	for _, p := range match.ip {
-		prefixes = append(prefixes, []token{{kind: tokenIP, ip: canonicalPrefix(p)}})
+		prefixes = append(prefixes, []trait{{kind: traitIP, ip: p}})
 	}
 	if len(prefixes) > 0 {
 		all = append(all, prefixes)
@@ -98,11 +98,11 @@ func (f *fields) offers(match *condSpec) []offer {
 	return all
 }
 
-// textTokens is the whole of a literal pattern, or what stands before the first "*" of another.
-func textTokens(slot int, p string, sep byte) []token {
+// textTraits is the whole of a literal pattern, or what stands before the first "*" of another.
+func textTraits(slot int, p string, sep byte) []trait {
 	star := strings.IndexByte(p, '*')
 	if star < 0 {
-		return []token{{kind: tokenExact, slot: slot, text: p}}
+		return []trait{{kind: traitExact, slot: slot, text: p}}
 	}
 	begin := p[:star]
 	if sep != 0 && strings.HasPrefix(p[star:], "**") {
@@ -111,19 +111,19 @@ func textTokens(slot int, p string, sep byte) []token {
 	if begin = begin[:min(len(begin), longestPrefix)]; begin == "" {
 		return nil
 	}
-	return []token{{kind: tokenPrefix, slot: slot, text: begin}}
+	return []trait{{kind: traitPrefix, slot: slot, text: begin}}
 }
 
-// pieceTokens is the segments or labels of a pattern that have no "*".
-func pieceTokens(kind tokenKind, pieces, sep string) []token {
+// pieceTraits is the segments or labels of a pattern that have no "*".
+func pieceTraits(kind traitKind, pieces, sep string) []trait {
 	if !strings.Contains(pieces, "*") {
-		return nil // textTokens has the whole of it
+		return nil // textTraits has the whole of it
 	}
-	var tokens []token
+	var traits []trait
 	for s := range strings.SplitSeq(pieces, sep) {
 		if !strings.Contains(s, "*") {
-			tokens = append(tokens, token{kind: kind, text: s})
+			traits = append(traits, trait{kind: kind, text: s})
 		}
 	}
-	return tokens
+	return traits
 }

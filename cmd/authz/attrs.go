@@ -168,7 +168,7 @@ func onlyFromProxies(name []byte) bool {
 
 // resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
 // read, and the peer stands in for it.
-func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, ipKnown bool) {
+func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
 	f, a := &q.fields, &q.attrs
 	uri, urlHost := f[fieldURI], []byte(nil)
 	if url := f[fieldURL]; len(url) > 0 {
@@ -211,7 +211,7 @@ func (q *request) blamed(f flaw) string {
 	return q.twice
 }
 
-func (q *request) address(peer netip.Addr, trusted *limits.Trusted) (addr netip.Addr, known bool) {
+func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
 	if real := q.fields[fieldRealIP]; len(real) > 0 {
 		if addr, ok := limits.ParseAddr(real); ok {
 			return addr, true
@@ -252,7 +252,7 @@ func splitURL(url []byte) (host, target []byte, ok bool) {
 
 // peers says which peers are proxies whose headers are believed.
 type peers struct {
-	trusted *limits.Trusted
+	trusted *limits.Prefixes
 	unix    bool
 }
 

@@ -69,7 +69,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
 	serve(`serve: --held-max=0: want 1 or more`, "--held-max=0")
 	serve(`serve: --memory-buckets=0: want 1 or more`, "--memory-buckets=0")
-	serve(`serve: trusted proxy "nginx", want an address or a prefix, such as 10.0.0.0/8`, "--trusted-proxies=unix,nginx")
+	serve(`serve: --trusted-proxies: "nginx", want an address or CIDR such as "10.0.0.0/8", or unix`, "--trusted-proxies=unix,nginx")
 	serve(`--headers must be one of "ietf","legacy","both" but got "all"`, "--headers=all")
 	serve(`serve: --redis-timeout=0s: want a time above 0, such as 50ms`, "--redis-timeout=0s")
 }

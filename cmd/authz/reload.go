@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -79,7 +78,7 @@ func (r *reloader) reload(why string) {
 		return
 	}
 	set := r.service.rules.Load().set
-	r.log.Info("limits reloaded", "why", why, "limits", len(set.Limits()), "changed", !bytes.Equal(before.JSON(), set.JSON()))
+	r.log.Info("limits reloaded", "why", why, "limits", len(set.Limits()), "changed", before.Version() != set.Version())
 }
 
 // open begins to watch the files. It comes before the first load, so that no change is missed.

@@ -67,7 +67,10 @@ func (f *serveCmd) socketMode() (fs.FileMode, error) {
 
 func (f *serveCmd) peers() (peers, error) {
 	list := slices.DeleteFunc(slices.Clone(f.TrustedProxies), func(s string) bool { return s == "unix" })
-	trusted, err := limits.ParseTrusted(list)
+	trusted, err := limits.ParsePrefixes(list)
+	if err != nil {
+		err = fmt.Errorf("--trusted-proxies: %w, or unix", err)
+	}
 	return peers{trusted: trusted, unix: len(list) < len(f.TrustedProxies)}, err
 }
 

@@ -23,7 +23,7 @@ func serviceFor(t testing.TB, toml string) *service {
 	s := newService(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	s.store = store.NewMemory(10_000)
 	s.local = store.NewMemory(10_000)
-	trusted, err := limits.ParseTrusted([]string{"127.0.0.0/8", "10.0.0.0/8"})
+	trusted, err := limits.ParsePrefixes([]string{"127.0.0.0/8", "10.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}
