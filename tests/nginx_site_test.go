@@ -116,19 +116,7 @@ func (s *site) keys(t testing.TB) []string {
 // asked is how many requests Redis decided: the EVALSHA it ran.
 func (s *site) asked(t testing.TB) int {
 	t.Helper()
-	info, err := s.redis.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, line, found := strings.Cut(info, "cmdstat_evalsha:calls=")
-	if !found {
-		return 0
-	}
-	calls, err := strconv.Atoi(line[:strings.IndexByte(line, ',')])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
+	return s.redis.calls(t, "evalsha")
 }
 
 // countLines is how many lines of text have this in them.

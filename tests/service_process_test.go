@@ -64,8 +64,7 @@ func TestSIGTERMAnswersWhatIsUnderWay(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /slow\r\n\r\n")
-	for a.metrics(t, "authz_held_answers") != "authz_held_answers 1\n" { // until it is under way
-	}
+	await(t, "request under way", func() bool { return a.metrics(t, "authz_held_answers") == "authz_held_answers 1\n" })
 	a.signal(t, syscall.SIGTERM)
 	a.await(t, "msg=draining")
 	status, body := a.get(t, "/readyz")
