@@ -60,7 +60,8 @@ func (x *index) candidates(m *scratch) {
 	}
 }
 
-// add sets the bits of a posting's rules, once in a request: a path may repeat a segment.
+// add sets the bits of a posting's rules, once in a request: a path may repeat a segment. A posting was
+// seen in this request if it holds its turn, so that nothing has to be cleared for the next.
 func (m *scratch) add(p posting) {
 	if len(p.rules) == 0 || m.seen[p.id] == m.turn {
 		return
@@ -82,6 +83,8 @@ func newIndex(s *slots, matches []*condSpec) index {
 		labels:   map[string]posting{},
 		ip:       map[netip.Prefix]posting{},
 	}
+	// A rule is filed under the rarest that it can be, so that few requests find it: traits are counted
+	// over all rules first.
 	offers := make([][]offer, len(matches))
 	count := map[trait]int{}
 	for i, match := range matches {

@@ -57,17 +57,19 @@ func (s *Set) newOverrides(specs []overrideSpec, places []int) *overrides {
 	}
 	o := &overrides{rates: make(map[overrideKey]*Rate, len(specs))}
 	for _, sp := range specs {
+		var key overrideKey
 		var rest []byte
 		for i, at := range places {
 			if p := &s.parts[at]; p.kind != partIP {
 				rest = append(appendOverrideValue(rest, p, sp.values[i]), '|')
+				continue
 			}
-		}
-		if sp.ip.IsValid() {
+			key.ip, _ = parsePrefix(sp.values[i])
 			o.byIP = true
-			o.lengths.add(sp.ip)
+			o.lengths.add(key.ip)
 		}
-		o.rates[overrideKey{sp.ip, string(rest)}] = sp.rate
+		key.rest = string(rest)
+		o.rates[key] = sp.rate
 	}
 	return o
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func (p *parser) readOverrides() {
 			}
 			d = &draft{}
 		}
-		values, ip, ok := t.keyValues(d, key)
+		values, ok := t.keyValues(d, key)
 		if ok {
 			at := name + "\x00" + strings.Join(values, "\x00")
 			if other := first[at]; other != nil {
@@ -45,7 +44,7 @@ func (p *parser) readOverrides() {
 			}
 		}
 		if rate := t.override(d); ok && rate != nil {
-			d.overrides = append(d.overrides, overrideSpec{values, ip, rate})
+			d.overrides = append(d.overrides, overrideSpec{values, rate})
 		}
 	}
 }
@@ -92,10 +91,10 @@ func (t *table) override(d *draft) *Rate {
 }
 
 // keyValues splits KEY into a canonical value for each part of the limit's key, and gives the table
-// its full title. ip is the value of that part.
-func (t *table) keyValues(d *draft, key string) (values []string, ip netip.Prefix, ok bool) {
+// its full title.
+func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 	if !d.keyed {
-		return nil, ip, false // the limit has said why
+		return nil, false // the limit has said why
 	}
 	secret := slices.ContainsFunc(d.key, partSpec.secret)
 	shown := strconv.Quote(key)
@@ -103,17 +102,17 @@ func (t *table) keyValues(d *draft, key string) (values []string, ip netip.Prefi
 		shown = string(appendDigest(nil, []byte(key)))
 	}
 	t.title += "." + shown
-	values = []string{key}
+	values := []string{key}
 	if len(d.key) != 1 {
 		values = strings.Split(key, "|")
 	}
 	switch {
 	case len(d.key) == 0:
 		t.complain("key = [] is one bucket for everybody, want no override of it")
-		return nil, ip, false
+		return nil, false
 	case len(values) != len(d.key):
 		t.complain("its number of values is %d, want %d, joined by \"|\": %s", len(values), len(d.key), joinParts(d.key))
-		return nil, ip, false
+		return nil, false
 	}
 	for i, part := range d.key {
 		canonical, want := d.value(part, values[i])
@@ -123,13 +122,11 @@ func (t *table) keyValues(d *draft, key string) (values []string, ip netip.Prefi
 				shown = "no digest"
 			}
 			t.complain("the value of %s is %s, want %s", part, shown, want)
-			return nil, ip, false
+			return nil, false
 		}
-		if values[i] = canonical; part.kind == partIP {
-			ip, _ = parsePrefix(canonical)
-		}
+		values[i] = canonical
 	}
-	return values, ip, true
+	return values, true
 }
 
 func joinParts(parts []partSpec) string {

@@ -99,9 +99,8 @@ var missings = [...]string{missingNever: "", missingSkip: "skip", missingDeny: "
 func (m missing) String() string { return missings[m] }
 
 // An overrideSpec is other numbers for one key: values are what the request has, one for each part of
-// the key; "sha256:" and 64 hex digits for a secret.
+// the key; an address or CIDR for ip; "sha256:" and 64 hex digits for a secret.
 type overrideSpec struct {
 	values []string
-	ip     netip.Prefix // the value of ip; the zero Prefix where no part is ip
 	rate   *Rate
 }

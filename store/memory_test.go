@@ -186,6 +186,26 @@ func TestMoreChecksThanUsualAreDecidedAsOne(t *testing.T) {
 	}
 }
 
+func TestAnUnknownAlgorithmIsABugAndNoOther(t *testing.T) {
+	panics := func(what string, f func()) {
+		t.Helper()
+		defer func() {
+			if got, want := recover(), "BUG: limit x has algorithm 6, which is not counted here"; got != want {
+				t.Errorf("%s: %v, want %s", what, got, want)
+			}
+		}()
+		f()
+	}
+	c := checkOf(limitOf(limits.FixedWindow), "x")
+	c.Limit.Name, c.Limit.Algorithm = "x", limits.SlidingCounter+1
+	m := NewMemory(1000)
+	panics("memory", func() { mustTake(m, 0, nil, c) })
+	panics("redis", func() { new(call).add([]limits.Check{c}, false) })
+	if r := mustTake(m, 0, nil, checkOf(limitOf(limits.FixedWindow), "x")); !r[0].Allowed {
+		t.Error("refused after a panic, want a store that goes on")
+	}
+}
+
 func BenchmarkMemoryTake(b *testing.B) {
 	for _, c := range allAlgorithms() {
 		b.Run(c.Limit.Name, func(b *testing.B) { benchmarkTake(b, []limits.Check{c}) })

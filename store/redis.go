@@ -29,7 +29,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	}
 	return &Redis{
 		client:  redis.NewClient(options),
-		timeout: o.timeout(),
+		timeout: o.Timeout,
 		take:    redisscripts.Take(),
 		calls:   sync.Pool{New: func() any { return new(call) }},
 	}, nil
@@ -86,11 +86,17 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 // was charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and
 // is followed by the text of the script, which Redis knows from then on.
 func (r *Redis) run(ctx context.Context, c *call) (any, error) {
-	cmd := redis.NewCmd(ctx, c.args("evalsha", r.take.SHA)...)
-	err := r.client.Process(ctx, cmd)
-	if err != nil && Kind(err) == "noscript" {
-		cmd = redis.NewCmd(ctx, c.args("eval", r.take.Text)...)
-		err = r.client.Process(ctx, cmd)
+	reply, err := r.send(ctx, c.args("evalsha", r.take.SHA))
+	if Kind(err) == "noscript" {
+		return r.send(ctx, c.args("eval", r.take.Text))
 	}
-	return cmd.Val(), err
+	return reply, err
+}
+
+func (r *Redis) send(ctx context.Context, args []any) (any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	if err := r.client.Process(ctx, cmd); err != nil {
+		return nil, &kindError{Kind(err), err}
+	}
+	return cmd.Val(), nil
 }

@@ -141,6 +141,8 @@ func (s *shard) take(i int) {
 	mask := uint32(len(s.index) - 1)
 	gap := s.placeOf(i)
 	for p := (gap + 1) & mask; s.index[p].at != 0; p = (p + 1) & mask {
+		// What is at p may move into the gap if a search for it, which begins at home, comes through
+		// the gap: then home is as far from p as the gap, or farther (the index is a ring).
 		if home := s.index[p].tag & mask; (p-home)&mask >= (p-gap)&mask {
 			s.index[gap] = s.index[p]
 			gap = p
