@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d deci
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
+			q.broken = true
 			d = decision{verdict: unavailable}
 		}
 	}()
@@ -59,13 +61,13 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d deci
 		q.rules.of(l).missing.Inc()
 	}
 	for _, l := range q.match.Unlimited {
-		q.rules.of(l).mark(l, true)
+		q.rules.of(l).admitted.Inc()
 	}
 	switch q.match.Verdict {
 	case limits.Allow:
 		q.rules.allow[q.match.Rule].Inc()
 	case limits.Deny:
-		return s.denied(q)
+		return q.denied()
 	case limits.Limits:
 		return s.decide(q)
 	}
@@ -93,25 +95,20 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 }
 
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
-func (s *service) denied(q *request) decision {
-	d := decision{verdict: blocked}
-	if len(q.match.Missing) == 0 { // deny rules are asked first
+func (q *request) denied() decision {
+	if l := q.match.Limit; l != nil {
+		q.rules.of(l).blocked.Inc()
+	} else {
 		q.rules.deny[q.match.Rule].Inc()
 	}
-	for _, l := range q.match.Missing {
-		if l.Name == q.match.Rule && !l.Shadow {
-			q.rules.of(l).marks[markBlocked].Inc()
-			d.limit = l
-		}
-	}
-	return d
+	return decision{verdict: blocked, limit: q.match.Limit}
 }
 
 // decide asks the store about the checks, if it has to.
 func (s *service) decide(q *request) decision {
 	for _, c := range q.match.Checks {
 		if c.Rate.Count == 0 {
-			q.rules.of(c.Limit).mark(c.Limit, false)
+			q.rules.of(c.Limit).limited.Inc()
 		}
 	}
 	checks, d := refuseAtOnce(q.match.Checks)
@@ -121,7 +118,7 @@ func (s *service) decide(q *request) decision {
 	if c := holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
-			q.rules.of(c.Limit).mark(c.Limit, false)
+			q.rules.of(c.Limit).limited.Inc()
 			return tooManyHeld(c)
 		}
 		q.holds = true
@@ -142,7 +139,11 @@ func (s *service) decide(q *request) decision {
 func (q *request) decide(checks []limits.Check, results []store.Result) decision {
 	q.results = results
 	for i, c := range checks {
-		q.rules.of(c.Limit).mark(c.Limit, results[i].Allowed)
+		if counters := q.rules.of(c.Limit); results[i].Allowed {
+			counters.admitted.Inc()
+		} else {
+			counters.limited.Inc()
+		}
 	}
 	return decide(checks, results)
 }
@@ -167,9 +168,9 @@ func (s *service) degrade(q *request, checks []limits.Check, err error) decision
 	for _, c := range checks {
 		switch by := onError(c.Limit, clientCaused); {
 		case by == byDeny && !c.Limit.Shadow:
-			q.rules.of(c.Limit).marks[markUnavailable].Inc()
+			q.rules.of(c.Limit).unavailable.Inc()
 		case by == byAllow:
-			q.rules.of(c.Limit).mark(c.Limit, true)
+			q.rules.of(c.Limit).admitted.Inc()
 		}
 	}
 	if d.degraded != asUsual {
@@ -196,8 +197,13 @@ func (s *service) panicked(p any) {
 		return
 	}
 	what := "a panic"
-	if err, ok := p.(runtime.Error); ok {
-		what = err.Error()
+	switch p := p.(type) {
+	case runtime.Error:
+		what = p.Error()
+	case string:
+		if strings.HasPrefix(p, "BUG: ") {
+			what = p
+		}
 	}
 	s.log.Error("BUG in authz, the request is answered as unavailable", "error", what, "stack", string(debug.Stack()))
 }

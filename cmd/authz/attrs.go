@@ -93,6 +93,7 @@ type request struct {
 	path    []byte
 	text    []byte
 	holds   bool // one of service.held is this request's
+	broken  bool // left by a panic as it was
 }
 
 // A flaw is why the attributes of a request are not known.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,27 +35,12 @@ type metrics struct {
 	limits      prometheus.Gauge
 }
 
-// A mark is what one limit said of one request.
-type mark uint8
-
-const (
-	markAdmitted mark = iota
-	markLimited
-	markBlocked     // missing = "deny"
-	markUnavailable // on_error = "deny"
-	markShadowAdmitted
-	markShadowLimited
-	marks
-)
-
-func (m mark) String() string {
-	return [...]string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}[m]
-}
-
-// limitCounters is the counters of one limit, found once for each load of the file.
+// limitCounters is what one limit said of requests, found once for each load of the file.
 type limitCounters struct {
-	marks   [marks]prometheus.Counter
-	missing prometheus.Counter
+	admitted, limited prometheus.Counter
+	blocked           prometheus.Counter // missing = "deny"; nil for a shadow, which blocks nobody
+	unavailable       prometheus.Counter // on_error = "deny"; nil likewise
+	missing           prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -128,13 +114,13 @@ func (m *metrics) watch(name, help string, value func() float64) {
 
 // forLimit makes the limit's series, which begin at 0.
 func (m *metrics) forLimit(l *limits.Limit) limitCounters {
-	c := limitCounters{missing: m.missing.WithLabelValues(l.Name)}
-	for k := range marks {
-		if shadow := k == markShadowAdmitted || k == markShadowLimited; shadow == l.Shadow {
-			c.marks[k] = m.decisions.WithLabelValues(l.Name, k.String())
-		}
+	said := func(verdict string) prometheus.Counter { return m.decisions.WithLabelValues(l.Name, verdict) }
+	missing := m.missing.WithLabelValues(l.Name)
+	if l.Shadow {
+		return limitCounters{admitted: said("shadow_admitted"), limited: said("shadow_limited"), missing: missing}
 	}
-	return c
+	return limitCounters{admitted: said("admitted"), limited: said("limited"), blocked: said("blocked"),
+		unavailable: said("unavailable"), missing: missing}
 }
 
 // ofRules makes the series of allow or deny rules, which begin at 0.
@@ -146,16 +132,25 @@ func (m *metrics) ofRules(names []string, v verdict) map[string]prometheus.Count
 	return counters
 }
 
-// mark counts what the limit said.
-func (c *limitCounters) mark(l *limits.Limit, allowed bool) {
-	k := markLimited
-	if allowed {
-		k = markAdmitted
+// forget drops the series of what is in old and no longer in set: they would stand still for ever.
+func (m *metrics) forget(old, set *limits.Set) {
+	stays := map[string]bool{} // by limit: whether it is a shadow
+	for _, l := range set.Limits() {
+		stays[l.Name] = l.Shadow
 	}
-	if l.Shadow {
-		k += markShadowAdmitted - markAdmitted
+	for _, l := range old.Limits() {
+		if shadow, ok := stays[l.Name]; !ok || shadow != l.Shadow {
+			m.decisions.DeletePartialMatch(prometheus.Labels{"limit": l.Name})
+			m.missing.DeleteLabelValues(l.Name)
+		}
 	}
-	c.marks[k].Inc()
+	for v, verdict := range map[limits.Verdict]verdict{limits.Allow: admitted, limits.Deny: blocked} {
+		for _, name := range old.Rules(v) {
+			if !slices.Contains(set.Rules(v), name) {
+				m.byRule.DeleteLabelValues(name, verdict.String())
+			}
+		}
+	}
 }
 
 func (m *metrics) loaded(n int, now time.Time) {

@@ -69,6 +69,9 @@ func (r *reloader) load() error {
 		r.service.metrics.reloaded.Set(0)
 		return err
 	}
+	if before := r.service.rules.Load(); before != nil {
+		r.service.metrics.forget(before.set, set)
+	}
 	r.service.rules.Store(r.service.metrics.newRules(set))
 	r.service.metrics.loaded(len(set.Limits()), time.Now())
 	return nil
