@@ -63,8 +63,8 @@ func TestTheJSONHasAllThatMatchingNeeds(t *testing.T) {
 ,"rate":{"limit":30,"window_us":1000000,"burst":6,"n":3,"w":100000,"capacity":700000
 ,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}},"shadow":true,"on_error":"deny"
 ,"overrides":{"ip=10.0.0.0/8|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x%20y|path=/b|path:raw=/b":{"unlimited":true}
-,"ip=2001:db8::1|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x|path=/caf%E9%20/%C3%BC/%2A|path:raw=/b":{"limit":30,"window_us":1000000,"burst":7,"n":3,"w":100000,"capacity":800000,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}}}
-,"override_prefixes":{"ipv4":[8],"ipv6":[128]}}
+,"ip=2001:db8::/48|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x|path=/caf%E9%20/%C3%BC/%2A|path:raw=/b":{"limit":30,"window_us":1000000,"burst":7,"n":3,"w":100000,"capacity":800000,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}}}
+,"override_prefixes":{"ipv4":[8],"ipv6":[48]}}
 ,{"name":"b","key":[],"cost":1,"algorithm":"fixed_window","rate":{"limit":0,"window_us":86400000000,"offset_us":57600000000},"shadow":false,"on_error":"local"}]}
 `, "\n", "") + "\n"
 	if text[77:] != want {

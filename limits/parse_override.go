@@ -115,7 +115,12 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 		return nil, false
 	}
 	for i, part := range d.key {
-		canonical, want := d.value(part, values[i])
+		var canonical, want string
+		if part.kind == partIP {
+			canonical, want = t.p.address(values[i])
+		} else {
+			canonical, want = d.value(part, values[i])
+		}
 		if want != "" {
 			shown := show(values[i])
 			if part.secret() {
@@ -127,6 +132,27 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 		values[i] = canonical
 	}
 	return values, true
+}
+
+// address makes an address or CIDR canonical, likewise. All clients of a group share a bucket, so an
+// address stands for its group, and nothing narrower can have numbers of its own.
+func (p *parser) address(s string) (canonical, want string) {
+	prefix, err := parsePrefix(s)
+	if err != nil {
+		return "", err.Error()
+	}
+	name, group := "ipv4_prefix", p.spec.ipv4Prefix
+	if prefix.Addr().Is6() {
+		name, group = "ipv6_prefix", p.spec.ipv6Prefix
+	}
+	if prefix.Bits() > group {
+		whole, _ := prefix.Addr().Prefix(group)
+		if strings.Contains(s, "/") {
+			return "", fmt.Sprintf("%s or a wider one: its clients share a bucket (%s = %d)", whole, name, group)
+		}
+		prefix = whole
+	}
+	return string(appendPrefix(nil, prefix)), ""
 }
 
 func joinParts(parts []partSpec) string {
@@ -156,18 +182,12 @@ func isDigest(s string) bool {
 	return err == nil && strings.HasPrefix(s, digestPrefix) && len(sum) == sha256.Size
 }
 
-// value makes an override's value of a part canonical. The second result is empty, or what would be
+// value makes an override's value of a part but ip canonical. The second result is empty, or what would be
 // right.
 func (d *draft) value(part partSpec, s string) (canonical, want string) {
 	switch {
 	case s == "":
 		return "", "a value: an empty one is a missing one"
-	case part.kind == partIP:
-		p, err := parsePrefix(s)
-		if err != nil {
-			return "", err.Error()
-		}
-		return string(appendPrefix(nil, p)), ""
 	case part.kind == partHost:
 		host := string(appendHost(nil, []byte(s)))
 		if host == "" || strings.Contains(host, "*") {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -38,6 +39,19 @@ func TestWhatIsNoLimitsFileIsSaidWithoutALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs("none.toml: no such file or directory, want a limits file or a folder with *.toml files", "authz", "empty.toml", "none.toml", "override.toml")
+}
+
+// To open a pipe is to wait for somebody who writes.
+func TestAFolderIsReadWithoutWaitingForAPipe(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := syscall.Mkfifo("pipe.toml", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load("authz", ".")
+	const want = "pipe.toml: not a file, want only files to be named *.toml in a folder of limits"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
 
 func TestTheFilesAreThoseThatLoadReads(t *testing.T) {
