@@ -22,6 +22,9 @@ type file struct {
 
 // decode reads TOML. An error comes with the line that the library names.
 func decode(order int, name, text string) (*file, int, error) {
+	if line := tooDeep(text); line > 0 {
+		return nil, line, fmt.Errorf("not a limits file: more than %d levels of tables or lists, want 4 at most", mostLevels)
+	}
 	f := &file{order: order, name: name, text: strings.Split(text, "\n")}
 	var err error
 	f.meta, err = toml.Decode(text, &f.top)
@@ -34,6 +37,40 @@ func decode(order int, name, text string) (*file, int, error) {
 		err = fmt.Errorf("%s", oneLine(bad.Message))
 	}
 	return nil, line, err
+}
+
+const mostLevels = 100
+
+// tooDeep is the first line that has brackets or dotted keys nested as no limits file has, or 0. The
+// library follows each bracket with a call and copies a key for each of its dots: of a file of a few KB
+// the process could die, and the limits in force with it.
+func tooDeep(text string) (line int) {
+	depth, dots := 0, 0
+	var quote byte // what began the string or comment that we are in
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n':
+			line, dots, quote = line+1, 0, 0
+		case quote == '"' && c == '\\':
+			i++
+		case quote != 0:
+			if c == quote && c != '#' {
+				quote = 0
+			}
+		case c == '"' || c == '\'' || c == '#':
+			quote = c
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth = max(0, depth-1)
+		case c == '.':
+			dots++
+		}
+		if depth > mostLevels || dots > mostLevels {
+			return line + 1
+		}
+	}
+	return 0
 }
 
 // oneLine words an error of the library, without line breaks and without the KEY of an override, which

@@ -42,8 +42,10 @@ func (c *call) add(checks []limits.Check, peek bool) {
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
 			c.numbers = append(c.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
+		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
+			c.numbers = append(c.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
 		default:
-			c.numbers = append(c.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Limit.OffsetUS, k.Cost)
+			panic(unknown(k))
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 
 func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 	leaky, counter := limitOf(limits.LeakyBucket), limitOf(limits.SlidingCounter)
-	counter.Shadow, counter.OffsetUS = true, 17
+	counter.Shadow, counter.Rate.OffsetUS = true, 17
 	var c call
 	for range 2 { // the second time in used memory
 		c.begin(1e15)

@@ -13,14 +13,22 @@ import (
 )
 
 // errWrongType is the answer for a request with a key that somebody else has written.
-var errWrongType = errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")
+var errWrongType = &kindError{"wrongtype",
+	errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")}
 
-// A malformedError is a reply that the script does not write.
-type malformedError string
+// malformed is a reply that the script does not write.
+func malformed(format string, a ...any) error {
+	return &kindError{"malformed", fmt.Errorf("Redis sent no reply of the script take: "+format, a...)}
+}
 
-func (e malformedError) Error() string { return "Redis sent no reply of the script take: " + string(e) }
+// A kindError is an error and its Kind, which is found once.
+type kindError struct {
+	kind string
+	err  error
+}
 
-func malformed(format string, a ...any) error { return malformedError(fmt.Sprintf(format, a...)) }
+func (e *kindError) Error() string { return e.err.Error() }
+func (e *kindError) Unwrap() error { return e.err }
 
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
@@ -34,17 +42,17 @@ func malformed(format string, a ...any) error { return malformedError(fmt.Sprint
 //
 // It is "" for nil.
 func Kind(err error) string {
+	var known *kindError
 	var said redis.Error
-	var bad malformedError
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, errWrongType):
-		return "wrongtype"
-	case errors.As(err, &bad), errors.Is(err, redis.Nil):
+	case errors.As(err, &known):
+		return known.kind
+	case errors.Is(err, redis.Nil):
 		return "malformed"
 	case errors.As(err, &said):
 		return kindOfReply(said.Error())

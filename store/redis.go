@@ -29,7 +29,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	}
 	return &Redis{
 		client:  redis.NewClient(options),
-		timeout: o.timeout(),
+		timeout: o.Timeout,
 		take:    redisscripts.Take(),
 		calls:   sync.Pool{New: func() any { return new(call) }},
 	}, nil
@@ -49,11 +49,16 @@ func (r *Redis) Load(ctx context.Context) error {
 	return nil
 }
 
-// Ping asks whether Redis answers within the timeout.
+// Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
+// account that may Take may Ping.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return r.client.Ping(ctx).Err()
+	c := r.calls.Get().(*call)
+	defer r.calls.Put(c)
+	c.begin(0)
+	_, err := r.run(ctx, c)
+	return err
 }
 
 // Close closes the connections.
@@ -81,11 +86,17 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 // was charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and
 // is followed by the text of the script, which Redis knows from then on.
 func (r *Redis) run(ctx context.Context, c *call) (any, error) {
-	cmd := redis.NewCmd(ctx, c.args("evalsha", r.take.SHA)...)
-	err := r.client.Process(ctx, cmd)
-	if err != nil && Kind(err) == "noscript" {
-		cmd = redis.NewCmd(ctx, c.args("eval", r.take.Text)...)
-		err = r.client.Process(ctx, cmd)
+	reply, err := r.send(ctx, c.args("evalsha", r.take.SHA))
+	if Kind(err) == "noscript" {
+		return r.send(ctx, c.args("eval", r.take.Text))
 	}
-	return cmd.Val(), err
+	return reply, err
+}
+
+func (r *Redis) send(ctx context.Context, args []any) (any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	if err := r.client.Process(ctx, cmd); err != nil {
+		return nil, &kindError{Kind(err), err}
+	}
+	return cmd.Val(), nil
 }

@@ -57,11 +57,7 @@ func runMatchVectors(t *testing.T, ask func(t testing.TB, file, requests string)
 // explain runs `authz explain --json` on a limits file and returns the lines that it answers.
 func explain(t testing.TB, file, requests string) []string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "limits.toml")
-	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(authzBinary(t), "explain", "--json", "--limits", name)
+	cmd := exec.Command(authzBinary(t), "explain", "--json", "--limits", limitsFile(t, file))
 	cmd.Stdin = strings.NewReader(requests)
 	var said bytes.Buffer
 	cmd.Stderr = &said

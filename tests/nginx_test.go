@@ -28,8 +28,9 @@ var alarms = []string{"unexpected status", "too big header", "writing a global L
 
 // startNginx starts nginx with conf as what stands in http{}, and ends it with the test, which fails
 // when an alarm is in the error log. LISTEN and LISTEN_H2 in conf are free loopback ports. Beside
-// nginx.conf stand the project's includes, in authz/, and files, by name.
-func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer {
+// nginx.conf stand the project's includes, in authz/, and files, by name. What stands in events{} may
+// be given too.
+func startNginx(t testing.TB, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
 	return startNginxWith(t, "worker_processes 1;", conf, files)
 }
@@ -72,7 +73,7 @@ func startNginxWith(t testing.TB, main, conf string, files map[string]string) *n
 		pid nginx.pid;
 		error_log stderr notice;
 		error_log error.log notice;
-		events { }
+		events { `+strings.Join(events, "")+` }
 		http {
 			access_log access.log;
 			client_body_temp_path temp; proxy_temp_path temp;

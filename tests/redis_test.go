@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -108,6 +109,17 @@ func awaitLine(t testing.TB, cmd *exec.Cmd, exited chan struct{}, want string) s
 	case <-exited:
 		t.Fatalf("%s ended before it said %q:\n%s", cmd.Args[0], want, said.String())
 		return ""
+	}
+}
+
+// await returns when f says so, which is asked again and again; what names it. It is for what tells
+// nobody when it happens.
+func await(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s within a minute", what)
+		}
 	}
 }
 

@@ -87,12 +87,13 @@ type request struct {
 
 	fields  [fields][]byte
 	headers [][]byte // as rules.headers
-	twice   bool     // a field of onlyOnce came twice
+	twice   string   // the header of a field of onlyOnce that came twice
 	ignored int      // headers that only a trusted proxy may send
 	joined  []byte   // header lines of one name, put together
 	path    []byte
 	text    []byte
 	holds   bool // one of service.held is this request's
+	broken  bool // left by a panic as it was
 }
 
 // A flaw is why the attributes of a request are not known.
@@ -116,7 +117,7 @@ func (f flaw) String() string {
 func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
 	q.fields = [fields][]byte{}
 	q.headers = append(q.headers[:0], make([][]byte, len(q.rules.headers))...)
-	q.joined, q.twice, q.ignored = q.joined[:0], false, 0
+	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
 	for name, value := range h.AllInOrder() {
 		if !trustedPeer && onlyFromProxies(name) {
 			q.ignored++
@@ -126,7 +127,9 @@ func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
 			if string(name) != read.header {
 				continue
 			}
-			q.twice = q.twice || onlyOnce[read.field] && q.fields[read.field] != nil
+			if onlyOnce[read.field] && q.fields[read.field] != nil {
+				q.twice = read.header
+			}
 			separator := ", "
 			if read.field == fieldCookie {
 				separator = "; "
@@ -166,7 +169,7 @@ func onlyFromProxies(name []byte) bool {
 
 // resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
 // read, and the peer stands in for it.
-func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, ipKnown bool) {
+func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
 	f, a := &q.fields, &q.attrs
 	uri, urlHost := f[fieldURI], []byte(nil)
 	if url := f[fieldURL]; len(url) > 0 {
@@ -184,7 +187,7 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 	a.IP, ipKnown = q.address(peer, trusted)
 	var ok bool
 	switch {
-	case q.twice:
+	case q.twice != "":
 		return saidTwice, ipKnown
 	case len(a.Method) == 0:
 		return missingMethod, ipKnown
@@ -198,7 +201,18 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 	return flawless, ipKnown
 }
 
-func (q *request) address(peer netip.Addr, trusted *limits.Trusted) (addr netip.Addr, known bool) {
+// blamed is the header that is missing, or came twice.
+func (q *request) blamed(f flaw) string {
+	switch f {
+	case missingMethod:
+		return "X-Original-Method"
+	case missingURI:
+		return "X-Original-URI"
+	}
+	return q.twice
+}
+
+func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
 	if real := q.fields[fieldRealIP]; len(real) > 0 {
 		if addr, ok := limits.ParseAddr(real); ok {
 			return addr, true
@@ -239,7 +253,7 @@ func splitURL(url []byte) (host, target []byte, ok bool) {
 
 // peers says which peers are proxies whose headers are believed.
 type peers struct {
-	trusted *limits.Trusted
+	trusted *limits.Prefixes
 	unix    bool
 }
 

@@ -119,3 +119,19 @@ func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
 		t.Errorf("headers %q, want X-Api-Key", got)
 	}
 }
+
+func TestTheLogSaysWhichHeaderIsToBlame(t *testing.T) {
+	check := func(kind, header string, sent ...string) {
+		t.Helper()
+		s := serviceFor(t, tokens)
+		log, out := lines()
+		s.log = log
+		s.handle(asked(t, loopback, append([]string{"GET /nginx HTTP/1.1", "Host: authz"}, sent...)...))
+		if want := fmt.Sprintf("level=WARN msg=\"request blocked: nginx does not say what it is, see nginx/README.md\" kind=%s header=%s\n", kind, header); out.String() != want {
+			t.Errorf("%q: logged\n%swant\n%s", sent, out, want)
+		}
+	}
+	check("no_method", "X-Original-Method", "X-Original-URI: /")
+	check("no_uri", "X-Original-URI", "X-Original-Method: GET")
+	check("said_twice", "X-Original-Uri", "X-Original-Method: GET", "X-Original-URI: /", "X-Original-URI: /free")
+}

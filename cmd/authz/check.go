@@ -17,6 +17,15 @@ func (f *checkCmd) Run(c *console) error {
 		fmt.Fprintln(c.err, err)
 		return exit(1)
 	}
-	fmt.Fprintf(c.out, "good: %d limits\n", len(set.Limits()))
+	fmt.Fprintf(c.out, "good: %s, %s, %s, %s\n", count(len(set.Limits()), "limit"), count(len(set.Rules(limits.Allow)), "allow rule"),
+		count(len(set.Rules(limits.Deny)), "deny rule"), count(set.Overrides(), "override"))
 	return nil
+}
+
+// count is "1 limit" or "2 limits".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }

@@ -56,7 +56,7 @@ func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision, buf []byte) []
 	if d.rate == nil {
 		return buf
 	}
-	quota := min(capacity(d.limit, d.rate), largestCount)
+	quota := min(d.rate.Size(d.limit.Algorithm), largestCount)
 	left := min(d.result.Remaining, largestCount)
 	if o.ietf {
 		buf = appendPolicy(buf[:0], d.limit, d.rate, quota)

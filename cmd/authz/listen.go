@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, erro
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listen unix:%s: there is no folder %s, want one that exists", path, filepath.Dir(path))
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {

@@ -25,6 +25,11 @@ func TestASocketIsReplacedOnlyIfNobodyListens(t *testing.T) {
 			t.Errorf("error %q, want %q", got, want)
 		}
 	}
+	whole := path
+	path = filepath.Join(dir, "run", "s")
+	_, err := open()
+	check(err, "listen unix:/run/s: there is no folder /run, want one that exists")
+	path = whole
 	first, err := open()
 	check(err, "")
 	if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {

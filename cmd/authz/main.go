@@ -12,12 +12,14 @@ import (
 
 // commands is the command line: flags over AUTHZ_* variables over defaults.
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Answer checks."`
+	Serve   serveCmd   `cmd:"" help:"Answer checks." set:"without=; without it counts stay in this process"`
 	Check   checkCmd   `cmd:"" help:"Say whether limits files are right: exit 0 if so, 1 with all that is wrong."`
 	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
 	Compile compileCmd `cmd:"" help:"Write the limits as the JSON that OpenResty reads."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`
 }
 
 // console is what a command reads and writes.
@@ -38,7 +40,7 @@ func main() {
 // run is the process: 0 is well, 1 is not, 2 is a command line that says nothing we know.
 func run(args []string, c *console) int {
 	parser, err := kong.New(&commands{}, kong.Name("authz"), kong.UsageOnError(), kong.DefaultEnvars("AUTHZ"),
-		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c),
+		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c), kong.Vars{"version": build()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -12,7 +12,7 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis             string        `help:"redis://, rediss:// or unix:// URL; without it counts stay in this process." placeholder:"URL"`
+	Redis             string        `help:"redis://, rediss:// or unix:// URL${without}." placeholder:"URL"`
 	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
 	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
 	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
@@ -36,6 +36,14 @@ func (f *redisFlags) open() (*store.Redis, error) {
 	}
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
+}
+
+// place is where counts are kept, for the log.
+func (f *redisFlags) place() []any {
+	if f.Redis == "" {
+		return []any{"store", "memory"}
+	}
+	return []any{"store", "redis", "redis", f.redacted()}
 }
 
 // redacted is the URL without user, password and options.

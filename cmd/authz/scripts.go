@@ -9,8 +9,8 @@ import (
 )
 
 type scriptsCmd struct {
-	List scriptsListCmd `cmd:"" help:"Name, version and SHA-1 of each."`
-	Load scriptsLoadCmd `cmd:"" help:"Load them into Redis."`
+	List scriptsListCmd `cmd:"" help:"Name, version and SHA-1 of each script."`
+	Load scriptsLoadCmd `cmd:"" set:"without=" help:"Load the scripts into Redis."`
 }
 
 type scriptsListCmd struct{}

@@ -67,7 +67,10 @@ func (f *serveCmd) socketMode() (fs.FileMode, error) {
 
 func (f *serveCmd) peers() (peers, error) {
 	list := slices.DeleteFunc(slices.Clone(f.TrustedProxies), func(s string) bool { return s == "unix" })
-	trusted, err := limits.ParseTrusted(list)
+	trusted, err := limits.ParsePrefixes(list)
+	if err != nil {
+		err = fmt.Errorf("--trusted-proxies: %w, or unix", err)
+	}
 	return peers{trusted: trusted, unix: len(list) < len(f.TrustedProxies)}, err
 }
 
@@ -130,7 +133,7 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 	for _, l := range listeners {
 		go server.Serve(l) // until l is closed
 	}
-	log.Info("serving", "limits", len(s.rules.Load().set.Limits()))
+	log.Info("serving", append([]any{"limits", len(s.rules.Load().set.Limits())}, f.place()...)...)
 	<-stop.Done()
 	cancel() // a second signal ends the process at once
 	draining.Store(true)
@@ -166,14 +169,16 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	}
 	s.store = redis
 	if err := loadScripts(redis); err != nil {
-		s.log.Warn("Redis is not ready, on_error decides until it is", "redis", f.redacted(), "kind", store.Kind(err), "error", err.Error())
+		s.outage.begin(err, "Redis is not ready, on_error decides until it is", "Redis is ready", "redis", f.redacted())
 	}
+	watching, end := context.WithCancel(context.Background())
+	go s.outage.watch(watching, redis.Ping)
 	return func(ctx context.Context) string {
 		if err := redis.Ping(ctx); err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}
 		return "redis, answers"
-	}, func() { redis.Close() }, nil
+	}, func() { end(); redis.Close() }, nil
 }
 
 // serveAdmin listens for operators, unless --admin is empty.
@@ -192,7 +197,7 @@ func (f *serveCmd) serveAdmin(s *service, draining *atomic.Bool, storeState func
 }
 
 func newService(log *slog.Logger) *service {
-	s := &service{metrics: newMetrics(), log: log}
+	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}}
 	s.requests.New = func() any { return new(request) }
 	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
 		func() float64 { return float64(s.held.Load()) })
