@@ -32,11 +32,11 @@ var alarms = []string{"unexpected status", "too big header", "writing a global L
 // be given too.
 func startNginx(t testing.TB, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
-	return startNginxWith(t, "worker_processes 1;", conf, files)
+	return startNginxWith(t, "worker_processes 1;", conf, files, events...)
 }
 
 // startNginxWith is startNginx with main as what stands before http{}.
-func startNginxWith(t testing.TB, main, conf string, files map[string]string) *nginxServer {
+func startNginxWith(t testing.TB, main, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
 	n := &nginxServer{dir: t.TempDir(), exited: make(chan struct{})}
 	for name, text := range shippedIncludes(t) {

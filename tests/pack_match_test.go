@@ -246,7 +246,7 @@ func (q packRequest) explain(set *limits.Set) string {
 	for _, c := range m.Checks {
 		l, r := c.Limit, c.Rate
 		checks = append(checks, fmt.Sprintf(line, l.Name, c.Identity(), c.Key, l.Algorithm, r.Count, r.WindowUS,
-			r.Burst, l.OffsetUS, c.Cost, l.Shadow, l.OnError))
+			r.Burst, r.OffsetUS, c.Cost, l.Shadow, l.OnError))
 	}
 	return fmt.Sprintf(`{"verdict":"%s","rule":"%s","checks":[%s]}`+"\n", m.Verdict, m.Rule, strings.Join(checks, ","))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -39,6 +40,19 @@ var (
 	dicePrefixes = []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "10.1.2.0/25", "0.0.0.0/0", "192.0.2.0/31", "203.0.113.9",
 		"2001:db8::/32", "2001:db8:1:2::/64", "2001:db8:1:2::9", "2001:db8:1:2:ff00::/72", "::/0", "::1", "fe80::/10", "::ffff:10.9.0.0/112"}
 )
+
+// prefixOf is a prefix as limits read it: an IPv4 address in IPv6 is an IPv4 address.
+func prefixOf(text string) netip.Prefix {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		addr := netip.MustParseAddr(text)
+		p = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	if p.Addr().Is4In6() {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
+}
 
 func quoteAll(list []string) string {
 	quoted := make([]string, len(list))
@@ -125,8 +139,15 @@ func (r dice) condition(paths []string, things int) string {
 
 func (r dice) limitsFile(kind int) string {
 	var b strings.Builder
+	v4, v6 := []int{32, 24, 9, 32}[kind], []int{64, 128, 47, 56}[kind]
+	var groups []string // the prefixes that clients may share a bucket by
+	for _, text := range dicePrefixes {
+		if p := prefixOf(text); p.Bits() <= v4 || p.Addr().Is6() && p.Bits() <= v6 {
+			groups = append(groups, text)
+		}
+	}
 	fmt.Fprintf(&b, "[defaults]\nreplicas = %d\non_error = %q\nipv4_prefix = %d\nipv6_prefix = %d\n",
-		1+r.IntN(3), r.one("local", "allow", "deny"), []int{32, 24, 9, 32}[kind], []int{64, 128, 47, 56}[kind])
+		1+r.IntN(3), r.one("local", "allow", "deny"), v4, v6)
 	rule := func(table string) {
 		fmt.Fprintf(&b, "[%s]\nmatch = %s\n", table, r.condition(r.pathPatterns(), r.IntN(2)+kind%2))
 		if r.in(3) {
@@ -140,7 +161,7 @@ func (r dice) limitsFile(kind int) string {
 		rule(fmt.Sprintf("allow.a%d", i))
 	}
 	for i := range []int{3, 12, 40, 90}[kind] {
-		r.limit(&b, fmt.Sprintf("l%d_%d", r.IntN(1000), i))
+		r.limit(&b, fmt.Sprintf("l%d_%d", r.IntN(1000), i), groups)
 	}
 	for i := range 4 {
 		fmt.Fprintf(&b, "[limit.path%d]\nmatch.path = %s\nkey = [\"path\"]\nalgorithm = \"fixed_window\"\nrate = \"1/s\"\n",
@@ -166,7 +187,7 @@ func (r dice) shortPath() string {
 	return b.String()
 }
 
-func (r dice) limit(b *strings.Builder, name string) {
+func (r dice) limit(b *strings.Builder, name string, groups []string) {
 	fmt.Fprintf(b, "[limit.%s]\n", name)
 	var paths []string
 	if !r.in(3) {
@@ -201,7 +222,7 @@ func (r dice) limit(b *strings.Builder, name string) {
 	}
 	written := map[string]bool{}
 	for range r.IntN(6) {
-		override := r.override(key, paths)
+		override := r.override(key, paths, groups)
 		if len(key) > 0 && override != "" && !written[override] {
 			written[override] = true
 			fmt.Fprintf(b, "[override.%s.%q]\nrate = %q\n", name, override, r.one(rate(), rate(), "0/s", "unlimited"))
@@ -225,14 +246,14 @@ func (r dice) key(paths []string) []string {
 }
 
 // override is a key as [override.NAME."KEY"] has it, "" if these values cannot be written in one.
-func (r dice) override(key, paths []string) string {
+func (r dice) override(key, paths, groups []string) string {
 	var values []string
 	for _, part := range key {
 		kind, name, _ := strings.Cut(part, ":")
 		value := r.one(diceValues...)
 		switch {
 		case kind == "ip":
-			value = r.one(dicePrefixes...)
+			value = r.one(groups...)
 		case kind == "host":
 			value = strings.Join(r.some(2, diceLabels), ".")
 		case kind == "method":

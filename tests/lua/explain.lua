@@ -24,7 +24,7 @@ local function show_check(check)
     local limit, rate = check.limit, check.rate
     local identity = #limit.key > 0 and check.key:match("{(.*)}") or ""
     return LINE:format(limit.name, identity, check.key, limit.algorithm, rate.limit, rate.window_us,
-        rate.burst, limit.offset_us, check.cost, tostring(limit.shadow), limit.on_error)
+        rate.burst, rate.offset_us, check.cost, tostring(limit.shadow), limit.on_error)
 end
 
 local function show(m)

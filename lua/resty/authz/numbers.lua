@@ -80,14 +80,17 @@ function _M.check(algorithm, key, given, gcd)
     if problem then
         return nil, problem
     end
-    local rate = {limit = numbers.limit, window_us = numbers.window_us, burst = numbers.burst}
+    local rate = {
+        limit = numbers.limit, window_us = numbers.window_us, offset_us = numbers.offset_us,
+        burst = numbers.burst,
+    }
     if OF[algorithm].burst then
         local divisor = gcd(rate.limit, rate.window_us)
         rate.n, rate.w = rate.limit / divisor, rate.window_us / divisor
         rate.capacity = (algorithm == "leaky_bucket" and rate.burst + 1 or rate.burst) * rate.w
     end
-    local limit = {algorithm = algorithm, offset_us = numbers.offset_us}
-    local third = OF[algorithm].burst and rate.burst or limit.offset_us
+    local limit = {algorithm = algorithm}
+    local third = OF[algorithm].burst and rate.burst or rate.offset_us
     return {
         limit = limit, rate = rate, key = key, cost = numbers.cost, now_us = numbers.now_us,
         peek = given.peek,

@@ -25,11 +25,11 @@ end
 -- would understand in part, is refused.
 local SET = words "version key_prefix defaults deny allow limits"
 local RULE = words "name match unless"
-local LIMIT = words [[name match unless key missing cost cost_header cost_max algorithm rate offset_us
+local LIMIT = words [[name match unless key missing cost cost_header cost_max algorithm rate
     shadow on_error overrides override_prefixes]]
 local CONDITION = words "path host method zone ip header query cookie"
 local PART = words "kind name head secret texts"
-local RATE = words "unlimited limit window_us burst n w capacity share"
+local RATE = words "unlimited limit window_us offset_us burst n w capacity share"
 
 local function only(known, t, where)
     for name in pairs(t or {}) do

@@ -208,7 +208,7 @@ function _M.words(limit, rate)
     local words = words_of[rate]
     if words then return words end
     local algorithm = ALGORITHMS[limit.algorithm]
-    local a, b, c, third = rate.limit, rate.window_us, limit.offset_us, limit.offset_us
+    local a, b, c, third = rate.limit, rate.window_us, rate.offset_us, rate.offset_us
     if algorithm <= 2 then a, b, c, third = rate.n, rate.w, rate.capacity, rate.burst end
     if limit.shadow then algorithm = -algorithm end
     words = {format("%d", algorithm), format("%d", a), format("%d", b), format("%d", c)}

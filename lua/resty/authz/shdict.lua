@@ -73,10 +73,10 @@ local function look(self, check, now_us)
     if type(state) ~= "string" then state = false end
     if algorithm == "fixed_window" then
         found.number, found.left_us, found.count =
-            f.fixed_used(state, now_us, rate.window_us, check.limit.offset_us)
+            f.fixed_used(state, now_us, rate.window_us, rate.offset_us)
     elseif algorithm == "sliding_counter" then
         found.number, found.left_us, found.previous, found.current =
-            f.counter_used(state, now_us, rate.window_us, check.limit.offset_us)
+            f.counter_used(state, now_us, rate.window_us, rate.offset_us)
     else
         found.used, found.ahead_us = f.bucket_used(state, now_us, rate.n, rate.w, rate.capacity)
     end
@@ -116,10 +116,10 @@ local function charged(check, found, now_us)
         return charged_log(found, now_us, cost)
     elseif algorithm == "fixed_window" then
         found.count = found.count + cost
-        return format("%d:%d:%d:%d", found.number, rate.window_us, check.limit.offset_us, found.count)
+        return format("%d:%d:%d:%d", found.number, rate.window_us, rate.offset_us, found.count)
     elseif algorithm == "sliding_counter" then
         found.current = found.current + cost
-        return format("%d:%d:%d:%d:%d", found.number, rate.window_us, check.limit.offset_us,
+        return format("%d:%d:%d:%d:%d", found.number, rate.window_us, rate.offset_us,
             found.previous, found.current)
     end
     found.used = found.used + cost * rate.w
