@@ -129,7 +129,11 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 				s.mayLog = []string{"connect() to unix:"}
 				before := s.sockets(t)
 				got := s.crowd(t, 50, 3000, "/", func() { r.signal(t, signal) })
-				if got["200"]+got[want] != 3000 || got["200"] < 500 || got[want] == 0 {
+				all := got["200"] + got[want]
+				if onError == "allow" && signal == syscall.SIGSTOP {
+					all += got["200 X-Seen=local"] // its queue of new connections is full, as a flood could fill it
+				}
+				if all != 3000 || got["200"] < 500 || got[want] == 0 {
 					t.Errorf("answers %v, want 3000 of 200 and %s", got, want)
 				}
 				if onError == "allow" && signal == syscall.SIGSTOP {
