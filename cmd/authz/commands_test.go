@@ -64,13 +64,15 @@ func TestUsageErrorsExit2(t *testing.T) {
 	}
 	check(`expected one of "serve", "check", "explain", "compile", "scripts", ...`)
 	check("unexpected argument help", "help")
-	check("missing flags: --limits=FILE|DIR,...", "serve")
-	serve(`serve: --socket-mode=abc: want an octal mode, such as 0660`, "--socket-mode=abc")
+	check("missing flags: --limits=FILE|DIR", "serve")
+	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")
+	serve(`--socket-mode: "1000", want an octal mode, such as 0660`, "--socket-mode=1000")
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
 	serve(`serve: --held-max=0: want 1 or more`, "--held-max=0")
 	serve(`serve: --memory-buckets=0: want 1 or more`, "--memory-buckets=0")
 	serve(`serve: --trusted-proxies: "nginx", want an address or CIDR such as "10.0.0.0/8", or unix`, "--trusted-proxies=unix,nginx")
 	serve(`--headers must be one of "ietf","legacy","both" but got "all"`, "--headers=all")
+	serve(`serve: --redis-password and --redis-password-file: want one of them`, "--redis-password=a", "--redis-password-file="+file)
 	serve(`serve: --redis-timeout=0s: want a time above 0, such as 50ms`, "--redis-timeout=0s")
 }
 

@@ -58,10 +58,9 @@ type explainedRule struct {
 }
 
 func (f *explainCmd) Run(c *console) error {
-	set, err := limits.Load(f.RedisPrefix, f.Limits...)
+	set, err := c.loadLimits(f.RedisPrefix, f.Limits)
 	if err != nil {
-		fmt.Fprintln(c.err, err)
-		return exit(1)
+		return err
 	}
 	if f.JSON {
 		return explainLines(set, c)

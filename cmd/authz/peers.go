@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"authz/limits"
 )
@@ -11,6 +13,16 @@ import (
 type peers struct {
 	trusted *limits.Prefixes
 	unix    bool
+}
+
+// newPeers reads addresses, prefixes and "unix".
+func newPeers(list []string) (peers, error) {
+	addresses := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "unix" })
+	trusted, err := limits.ParsePrefixes(addresses)
+	if err != nil {
+		err = fmt.Errorf("%w, or unix", err)
+	}
+	return peers{trusted: trusted, unix: len(addresses) < len(list)}, err
 }
 
 // of is the peer's address, the zero Addr for one on a unix socket, and whether it is trusted.
