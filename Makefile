@@ -17,7 +17,7 @@ unit:
 	go test -race -timeout 20m ./...
 
 fuzz:
-	.ci/fuzz 5s
+	.ci/fuzz 50000x
 
 lint:
 	.ci/lint

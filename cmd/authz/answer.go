@@ -39,7 +39,7 @@ type service struct {
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
 // what it lets pass.
-func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d decision) {
+func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
@@ -49,7 +49,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d deci
 	}()
 	q.rules = s.rules.Load()
 	peer, trusted := s.peers.of(ctx.RemoteAddr())
-	q.read(&ctx.Request.Header, r, trusted)
+	q.read(&ctx.Request.Header, route, trusted)
 	if q.ignored > 0 {
 		s.ignored(peer, q.ignored)
 	}

@@ -2,79 +2,14 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"authz/limits"
 	"authz/store"
 )
-
-// A field is what a header says about the request that is asked about.
-type field uint8
-
-const (
-	fieldMethod field = iota
-	fieldURI
-	fieldURL
-	fieldHost
-	fieldForwardedHost
-	fieldOwnHost
-	fieldRealIP
-	fieldForwardedFor
-	fieldZone
-	fieldCookie
-	fields
-)
-
-// onlyOnce are the fields that a proxy sets to one value. A second line of one means that a client's
-// own was let through, and nobody can tell which is which.
-var onlyOnce = [fields]bool{fieldMethod: true, fieldURI: true, fieldURL: true, fieldHost: true, fieldZone: true}
-
-// A route is a URL that a proxy asks: how it says what the request is, and how it wants the answer.
-type route struct {
-	path   string
-	reads  []read
-	status [verdicts]int
-}
-
-// A read is a header, its name as net/textproto spells it, and what it says.
-type read struct {
-	header string
-	field  field
-}
-
-var routes = [...]route{{
-	path: "/nginx",
-	reads: []read{
-		{"X-Original-Method", fieldMethod},
-		{"X-Original-Uri", fieldURI},
-		{"X-Original-Url", fieldURL},
-		{"X-Original-Host", fieldHost},
-		{"X-Forwarded-Host", fieldForwardedHost},
-		{"Host", fieldOwnHost},
-		{"X-Real-Ip", fieldRealIP},
-		{"X-Forwarded-For", fieldForwardedFor},
-		{"X-Authz-Zone", fieldZone},
-		{"Cookie", fieldCookie},
-	},
-	// auth_request makes 500 of everything but 2xx, 401 and 403.
-	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
-}}
-
-// routeOf finds the route of a raw request target: the path itself, or followed by "?" or "/".
-func routeOf(target []byte) *route {
-	for i := range routes {
-		r := &routes[i]
-		if len(target) >= len(r.path) && string(target[:len(r.path)]) == r.path {
-			if rest := target[len(r.path):]; len(rest) == 0 || rest[0] == '?' || rest[0] == '/' {
-				return r
-			}
-		}
-	}
-	return nil
-}
 
 // A request is what is known of one request, and the memory to decide it in. It is used again and again;
 // the bytes in it are fasthttp's and end with the request.
@@ -85,9 +20,8 @@ type request struct {
 	results []store.Result
 	local   []limits.Check // what the in-memory store is asked when the store cannot answer
 
-	fields  [fields][]byte
-	headers [][]byte // as rules.headers
-	twice   string   // the header of a field of onlyOnce that came twice
+	values  [][]byte // of the fields, then of the headers that limits read
+	twice   []byte   // the header of a field of onlyOnce that came twice
 	ignored int      // headers that only a trusted proxy may send
 	joined  []byte   // header lines of one name, put together
 	path    []byte
@@ -114,63 +48,53 @@ func (f flaw) String() string {
 
 // read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
 // reads.
-func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
-	q.fields = [fields][]byte{}
-	q.headers = append(q.headers[:0], make([][]byte, len(q.rules.headers))...)
-	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
+func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
+	q.begin(q.rules.set)
 	for name, value := range h.AllInOrder() {
 		if !trustedPeer && onlyFromProxies(name) {
 			q.ignored++
 			continue
 		}
-		for _, read := range r.reads {
-			if string(name) != read.header {
-				continue
-			}
-			if onlyOnce[read.field] && q.fields[read.field] != nil {
-				q.twice = read.header
-			}
-			separator := ", "
-			if read.field == fieldCookie {
-				separator = "; "
-			}
-			q.fields[read.field] = q.join(q.fields[read.field], separator, value)
-			break
-		}
-		for i, want := range q.rules.headers {
-			if string(name) == want {
-				q.headers[i] = q.join(q.headers[i], ", ", value)
-				break
-			}
-		}
+		q.take(q.rules.readings[route], name, value)
 	}
 }
 
-func (q *request) join(before []byte, separator string, value []byte) []byte {
+// begin forgets what was read before, and makes room for what set reads.
+func (q *request) begin(set *limits.Set) {
+	n := int(fields) + len(set.HeaderNames())
+	q.values = slices.Grow(q.values[:0], n)[:n]
+	clear(q.values)
+	q.joined, q.twice, q.ignored = q.joined[:0], nil, 0
+}
+
+// take reads a header line; its name is spelled as net/textproto does.
+func (q *request) take(places reading, name, value []byte) {
+	for _, i := range places[string(name)] {
+		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
+			q.twice = name
+		}
+		q.values[i] = q.join(i, value)
+	}
+}
+
+// join is the value that i has, and one more.
+func (q *request) join(i int, value []byte) []byte {
+	before, separator := q.values[i], ", "
 	if before == nil {
 		return value
+	}
+	if i == int(fieldCookie) {
+		separator = "; "
 	}
 	start := len(q.joined)
 	q.joined = append(append(append(q.joined, before...), separator...), value...)
 	return q.joined[start:]
 }
 
-var proxyPrefixes = [...]string{"X-Original-", "X-Forwarded-", "X-Real-Ip", "X-Authz-"}
-
-// onlyFromProxies says whether a header is taken from trusted peers only.
-func onlyFromProxies(name []byte) bool {
-	for _, prefix := range proxyPrefixes {
-		if len(name) >= len(prefix) && string(name[:len(prefix)]) == prefix {
-			return true
-		}
-	}
-	return false
-}
-
 // resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
 // read, and the peer stands in for it.
 func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
-	f, a := &q.fields, &q.attrs
+	f, a := q.values, &q.attrs
 	uri, urlHost := f[fieldURI], []byte(nil)
 	if url := f[fieldURL]; len(url) > 0 {
 		host, target, ok := splitURL(url)
@@ -182,12 +106,12 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, 
 			uri = target
 		}
 	}
-	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: q.headers}
+	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
 	a.Host = firstOf(f[fieldHost], urlHost, f[fieldForwardedHost], f[fieldOwnHost])
 	a.IP, ipKnown = q.address(peer, trusted)
 	var ok bool
 	switch {
-	case q.twice != "":
+	case q.twice != nil:
 		return saidTwice, ipKnown
 	case len(a.Method) == 0:
 		return missingMethod, ipKnown
@@ -209,17 +133,17 @@ func (q *request) blamed(f flaw) string {
 	case missingURI:
 		return "X-Original-URI"
 	}
-	return q.twice
+	return string(q.twice)
 }
 
 func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
-	if real := q.fields[fieldRealIP]; len(real) > 0 {
+	if real := q.values[fieldRealIP]; len(real) > 0 {
 		if addr, ok := limits.ParseAddr(real); ok {
 			return addr, true
 		}
 		return peer, false
 	}
-	return limits.ForwardedFor(q.fields[fieldForwardedFor], peer, trusted)
+	return limits.ForwardedFor(q.values[fieldForwardedFor], peer, trusted)
 }
 
 func firstOf(values ...[]byte) []byte {
@@ -249,22 +173,4 @@ func splitURL(url []byte) (host, target []byte, ok bool) {
 		return rest[:end], rest[end:], true
 	}
 	return nil, nil, false
-}
-
-// peers says which peers are proxies whose headers are believed.
-type peers struct {
-	trusted *limits.Prefixes
-	unix    bool
-}
-
-// of is the peer's address, the zero Addr for one on a unix socket, and whether it is trusted.
-func (p *peers) of(remote net.Addr) (addr netip.Addr, trusted bool) {
-	switch r := remote.(type) {
-	case *net.TCPAddr:
-		addr = r.AddrPort().Addr().Unmap().WithZone("")
-		return addr, p.trusted.Contains(addr)
-	case *net.UnixAddr:
-		return addr, p.unix
-	}
-	return addr, false
 }

@@ -64,13 +64,15 @@ func TestUsageErrorsExit2(t *testing.T) {
 	}
 	check(`expected one of "serve", "check", "explain", "compile", "scripts", ...`)
 	check("unexpected argument help", "help")
-	check("missing flags: --limits=FILE|DIR,...", "serve")
-	serve(`serve: --socket-mode=abc: want an octal mode, such as 0660`, "--socket-mode=abc")
+	check("missing flags: --limits=FILE|DIR", "serve")
+	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")
+	serve(`--socket-mode: "1000", want an octal mode, such as 0660`, "--socket-mode=1000")
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
 	serve(`serve: --held-max=0: want 1 or more`, "--held-max=0")
 	serve(`serve: --memory-buckets=0: want 1 or more`, "--memory-buckets=0")
 	serve(`serve: --trusted-proxies: "nginx", want an address or CIDR such as "10.0.0.0/8", or unix`, "--trusted-proxies=unix,nginx")
 	serve(`--headers must be one of "ietf","legacy","both" but got "all"`, "--headers=all")
+	serve(`serve: --redis-password and --redis-password-file: want one of them`, "--redis-password=a", "--redis-password-file="+file)
 	serve(`serve: --redis-timeout=0s: want a time above 0, such as 50ms`, "--redis-timeout=0s")
 }
 
@@ -113,6 +115,10 @@ match = { path = "/.env" }
 	// a secret is a digest; the cookie is found in any spelling of the header's name
 	check(`{"uri":"/off","headers":{"cookie":["a=1; s=k1"],"x-api-key":[]}}`, `exit 0
 {"verdict":"limits","rule":"","checks":[{"limit":"off","key":"header:x-api-key=|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd","redis_key":"authz:v1:{header:x-api-key=|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd}:off:lb","algorithm":"leaky_bucket","limit_count":0,"window_us":1000000,"burst":0,"offset_us":0,"cost":1,"shadow":true,"on_error":"deny"}]}
+`)
+	// lines of one name are one value ("k0, k1, k2"), in whatever spelling
+	check(`{"uri":"/off","headers":{"X-Api-Key":["k1"],"x-api-key":["k2"],"X-API-KEY":["k0"],"Cookie":["s=k1"],"cookie":["s=k2"]}}`, `exit 0
+{"verdict":"limits","rule":"","checks":[{"limit":"off","key":"header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd","redis_key":"authz:v1:{header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd}:off:lb","algorithm":"leaky_bucket","limit_count":0,"window_us":1000000,"burst":0,"offset_us":0,"cost":1,"shadow":true,"on_error":"deny"}]}
 `)
 	check("{\"uri\":\"/\"}\n{\"url\":\"/\"}\n", "exit 1\n"+`{"verdict":"none","rule":"","checks":[]}
 authz: explain: line 2: json: unknown field "url", want an object with method, host, uri, ip, zone and headers, such as {"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}
@@ -191,6 +197,12 @@ limit.total: sliding_counter, 100/10s, cost 1, on_error local
 `, "--uri=/total")
 	check("exit 0\nblocked: nginx answers 400 to this uri\n", "--uri=/..")
 	check("exit 1\nauthz: --header=x: want NAME: VALUE\n", "-H", "x")
+	// lines of one name are one value, in whatever spelling
+	check(`exit 0
+limit.plan: token_bucket, 100/10s, burst 100, cost 1, on_error local
+  key   header:x-user=bob%2C%20ann
+  redis authz:v1:{header:x-user=bob%2C%20ann}:plan:tb
+`, "--uri=/plan", "-H", "x-user: bob", "-H", "X-User: ann")
 }
 
 func TestCompileBeginsWithTheVersion(t *testing.T) {

@@ -136,12 +136,15 @@ func tooManyHeld(c *limits.Check) decision {
 // holding is the first check that may ask for its answer to be held.
 func holding(checks []limits.Check) *limits.Check {
 	for i := range checks {
-		if l := checks[i].Limit; l.Algorithm == limits.LeakyBucket && !l.Shadow {
+		if holds(checks[i].Limit) {
 			return &checks[i]
 		}
 	}
 	return nil
 }
+
+// holds says whether the limit may ask for answers to be held.
+func holds(l *limits.Limit) bool { return l.Algorithm == limits.LeakyBucket && !l.Shadow }
 
 // longer compares waits; -1 is for ever.
 func longer(a, b int64) bool { return b != -1 && (a == -1 || a > b) }

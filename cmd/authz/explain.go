@@ -58,10 +58,9 @@ type explainedRule struct {
 }
 
 func (f *explainCmd) Run(c *console) error {
-	set, err := limits.Load(f.RedisPrefix, f.Limits...)
+	set, err := c.loadLimits(f.RedisPrefix, f.Limits)
 	if err != nil {
-		fmt.Fprintln(c.err, err)
-		return exit(1)
+		return err
 	}
 	if f.JSON {
 		return explainLines(set, c)
@@ -72,6 +71,7 @@ func (f *explainCmd) Run(c *console) error {
 		if !ok {
 			return fmt.Errorf("--header=%s: want NAME: VALUE", h)
 		}
+		name = canonical(name)
 		q.Headers[name] = append(q.Headers[name], strings.Trim(value, " \t"))
 	}
 	var m limits.Match
@@ -145,21 +145,16 @@ func (q *question) match(set *limits.Set, m *limits.Match) (readable bool, err e
 	if !ok {
 		return false, nil
 	}
-	names := set.HeaderNames()
-	attrs := limits.Attrs{Method: []byte(q.Method), Host: []byte(q.Host), Zone: []byte(q.Zone),
-		Path: path, Query: query, IP: addr, Headers: make([][]byte, len(names))}
-	var cookies []string
+	var r request
+	r.begin(set)
+	places := newReading([]read{{"Cookie", fieldCookie}}, set)
 	for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
-		if strings.EqualFold(name, "cookie") {
-			cookies = append(cookies, q.Headers[name]...)
-		}
-		if i := slices.Index(names, strings.ToLower(name)); i >= 0 {
-			attrs.Headers[i] = []byte(strings.Join(q.Headers[name], ", "))
+		for _, value := range q.Headers[name] {
+			r.take(places, []byte(canonical(name)), []byte(value))
 		}
 	}
-	attrs.Cookie = []byte(strings.Join(cookies, "; "))
-
-	set.Match(&attrs, m)
+	set.Match(&limits.Attrs{Method: []byte(q.Method), Host: []byte(q.Host), Zone: []byte(q.Zone),
+		Path: path, Query: query, IP: addr, Headers: r.values[fields:], Cookie: r.values[fieldCookie]}, m)
 	return true, nil
 }
 
@@ -183,10 +178,10 @@ func tell(w io.Writer, m *limits.Match) {
 	switch {
 	case m.Verdict == limits.Allow:
 		fmt.Fprintf(w, "admitted by allow rule %s\n", m.Rule)
-	case m.Verdict == limits.Deny && len(m.Missing) == 0: // deny rules are asked first
-		fmt.Fprintf(w, "blocked by deny rule %s\n", m.Rule)
+	case m.Limit != nil:
+		fmt.Fprintf(w, "blocked by limit %s: %s\n", m.Rule, absent(m.Limit, m))
 	case m.Verdict == limits.Deny:
-		fmt.Fprintf(w, "blocked by limit %s: %s\n", m.Rule, absent(m.Missing[len(m.Missing)-1], m))
+		fmt.Fprintf(w, "blocked by deny rule %s\n", m.Rule)
 	case m.Verdict == limits.None && len(m.Missing) == 0:
 		fmt.Fprintln(w, "admitted: no rule meets it")
 	default:

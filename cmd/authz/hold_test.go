@@ -42,8 +42,8 @@ func (l late) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek
 	return l.Store.Take(ctx, nowUS, checks, peek, dst)
 }
 
-// holds asks about a path and says what came of it, after how long.
-func holds(t *testing.T, s *service, path string) string {
+// askHeld asks about a path and says what came of it, after how long.
+func askHeld(t *testing.T, s *service, path string) string {
 	t.Helper()
 	start := time.Now()
 	_, text, _ := strings.Cut(answers(t, s, "X-Original-URI: "+path), "X-Authz-Status: ")
@@ -56,7 +56,7 @@ func TestALeakyBucketHoldsItsAnswers(t *testing.T) {
 		s := serviceFor(t, leaky)
 		check := func(want string) {
 			t.Helper()
-			if got := holds(t, s, "/slow"); got != want {
+			if got := askHeld(t, s, "/slow"); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
@@ -78,7 +78,7 @@ func TestNoAnswerIsHeldLongerThanHoldMax(t *testing.T) {
 		check := func(holdUS int64, by time.Duration, want string) {
 			t.Helper()
 			s.store = late{asking(holdUS), by}
-			if got := holds(t, s, "/slow"); got != want {
+			if got := askHeld(t, s, "/slow"); got != want {
 				t.Errorf("a hold of %d us from a store that took %v: %s, want %s", holdUS, by, got, want)
 			}
 		}
@@ -92,7 +92,7 @@ func TestNoAnswerIsHeldLongerThanHoldMax(t *testing.T) {
 		check(100_000, 2*time.Second, "200 after 2s")
 		check(0, 500*time.Millisecond, "200 after 500ms")
 		s.store = memory
-		if got, want := holds(t, s, "/slow"), "200 after 0s"; got != want {
+		if got, want := askHeld(t, s, "/slow"), "200 after 0s"; got != want {
 			t.Errorf("then: %s, want %s", got, want)
 		}
 	})
@@ -129,7 +129,7 @@ func TestNoMoreAnswersAreHeldThanAllowed(t *testing.T) {
 		check(1, 0, admitted) // at once
 		check(4, 4, admitted)
 		check(50, 4, refused) // without the store
-		if got, want := holds(t, s, "/free"), "200 after 0s"; got != want {
+		if got, want := askHeld(t, s, "/free"), "200 after 0s"; got != want {
 			t.Errorf("a request that no leaky bucket counts: %s, want %s", got, want)
 		}
 		time.Sleep(51 * time.Millisecond) // the first has gone
@@ -138,7 +138,7 @@ func TestNoMoreAnswersAreHeldThanAllowed(t *testing.T) {
 		clients.Wait()
 		check(0, 0, "")
 		// The refused used nothing: five were admitted since, at 20/s.
-		if got, want := holds(t, s, "/slow"), "200 after 50ms"; got != want {
+		if got, want := askHeld(t, s, "/slow"), "200 after 50ms"; got != want {
 			t.Errorf("after all: %s, want %s", got, want)
 		}
 	})
@@ -153,7 +153,7 @@ func TestAPlaceAmongTheHeldIsGivenBack(t *testing.T) {
 		check := func(by store.Store, want string) {
 			t.Helper()
 			s.store = by
-			if got := holds(t, s, "/slow"); got != want {
+			if got := askHeld(t, s, "/slow"); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			if got := s.held.Load(); got != 0 {

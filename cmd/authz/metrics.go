@@ -48,7 +48,7 @@ func newMetrics() *metrics {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &metrics{registry: r}
 
-	requests := m.counters("authz_requests_total", "Requests by the answer that they got.", "verdict")
+	requests := m.counters("authz_requests_total", "Checks by their answer; what is no HTTP (authz_rejected_requests_total) or asks for another path (404) is not among them.", "verdict")
 	for v := range verdicts {
 		m.requests[v] = requests.WithLabelValues(v.String())
 	}
@@ -67,7 +67,7 @@ func newMetrics() *metrics {
 	for _, kind := range store.Kinds {
 		m.storeErrors.WithLabelValues(kind)
 	}
-	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because the proxy did not say what they are.", "kind")
+	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because nothing can be made of them: the proxy does not say what they are (no_method, no_uri) or says it twice (said_twice), or the client asks for what nginx answers 400 to (bad_target).", "kind")
 	for f := flawless + 1; f < flaws; f++ {
 		m.flawed[f] = flawed.WithLabelValues(f.String())
 	}

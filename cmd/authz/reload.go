@@ -14,43 +14,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"authz/limits"
 )
-
-// rules is the limits in force, with what each request would otherwise have to look up.
-type rules struct {
-	set      *limits.Set
-	headers  []string        // the names that limits read, as net/textproto spells them
-	counters []limitCounters // by Limit.Index
-
-	deny, allow map[string]prometheus.Counter // by the name of the rule
-}
-
-func (m *metrics) newRules(set *limits.Set) *rules {
-	r := &rules{set: set, deny: m.ofRules(set.Rules(limits.Deny), blocked), allow: m.ofRules(set.Rules(limits.Allow), admitted)}
-	for _, name := range set.HeaderNames() {
-		r.headers = append(r.headers, canonical(name))
-	}
-	for _, l := range set.Limits() {
-		r.counters = append(r.counters, m.forLimit(l))
-	}
-	return r
-}
-
-func (r *rules) of(l *limits.Limit) *limitCounters { return &r.counters[l.Index] }
-
-// canonical spells a header name as fasthttp does: a capital first and after each hyphen.
-func canonical(name string) string {
-	b := []byte(strings.ToLower(name))
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' && (i == 0 || b[i-1] == '-') {
-			b[i] = c - 'a' + 'A'
-		}
-	}
-	return string(b)
-}
 
 // A reloader puts new limits in force when their files change.
 type reloader struct {
@@ -72,7 +38,7 @@ func (r *reloader) load() error {
 	if before := r.service.rules.Load(); before != nil {
 		r.service.metrics.forget(before.set, set)
 	}
-	r.service.rules.Store(r.service.metrics.newRules(set))
+	r.service.rules.Store(newRules(set, r.service.metrics))
 	r.service.metrics.loaded(len(set.Limits()), time.Now())
 	return nil
 }

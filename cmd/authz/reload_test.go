@@ -58,17 +58,3 @@ func TestAReloadAppliesWholeOrNotAtAll(t *testing.T) {
 	check(strings.Replace(a, "5/d", "6/d", 1), "level=INFO msg=\"limits reloaded\" why=test limits=1 changed=true\n", one+good,
 		"a\nRateLimit-Policy: \"a\";q=6;w=86400\nRateLimit: \"a\";r=2")
 }
-
-func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
-	check := func(name, want string) {
-		t.Helper()
-		if got := canonical(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-	check("x-api-key", "X-Api-Key")
-	check("x-1a-b", "X-1a-B")
-	check("x_api_key", "X_api_key")
-	check("te", "Te")
-	check("x--y", "X--Y")
-}

@@ -32,6 +32,9 @@ func (f *scriptsLoadCmd) Run(c *console) error {
 	if f.Redis == "" {
 		return errors.New("scripts load: want --redis URL")
 	}
+	if err := redisscripts.Verify(); err != nil {
+		return err
+	}
 	redis, err := f.open()
 	if err != nil {
 		return err
