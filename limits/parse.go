@@ -130,8 +130,8 @@ func (p *parser) gatherAll(paths []string) {
 			p.report(order, 0, path+": no *.toml in this folder, want at least one limits file")
 		}
 		for _, name := range names {
-			if info, err := os.Stat(name); name != path && err == nil && !info.Mode().IsRegular() {
-				p.report(order, 0, name+": not a file, want only files to be named *.toml in a folder of limits")
+			if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+				p.report(order, 0, name+": not a regular file, want a limits file") // a pipe would be waited for
 			} else {
 				p.gather(order, name)
 			}

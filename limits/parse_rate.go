@@ -233,13 +233,14 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 }
 
 // share gives the rate its share of one instance: max(1, floor(n/replicas)) of count and burst, but a
-// leaky bucket's queue no longer than may be held, and always room for the cost of one request.
+// leaky bucket's queue no longer than may be held, and always room for one request of a fixed cost,
+// since else nobody would be admitted.
 func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 	replicas := t.p.spec.replicas
 	if replicas == 1 {
 		return r
 	}
-	a, cost := d.algorithm, d.mostCost()
+	a, cost := d.algorithm, d.cost // 0: a header says
 	count, burst := max(1, r.Count/replicas), r.Burst/replicas
 	switch a {
 	case TokenBucket:

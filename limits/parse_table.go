@@ -39,38 +39,62 @@ func decode(order int, name, text string) (*file, int, error) {
 	return nil, line, err
 }
 
-const mostLevels = 100
+const mostLevels = 16
 
-// tooDeep is the first line that has brackets or dotted keys nested as no limits file has, or 0. The
+// tooDeep is the first line that has brackets nested or a key dotted as no limits file has, or 0. The
 // library follows each bracket with a call and copies a key for each of its dots: of a file of a few KB
 // the process could die, and the limits in force with it.
-func tooDeep(text string) (line int) {
-	depth, dots := 0, 0
-	var quote byte // what began the string or comment that we are in
+func tooDeep(text string) int {
+	line, depth, dots := 1, 0, 0
+	quote := "" // what began the string or comment that we are in
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\n':
-			line, dots, quote = line+1, 0, 0
-		case quote == '"' && c == '\\':
-			i++
-		case quote != 0:
-			if c == quote && c != '#' {
-				quote = 0
+		c := text[i]
+		if c == '\n' {
+			line++
+			if len(quote) == 1 {
+				quote = ""
 			}
-		case c == '"' || c == '\'' || c == '#':
-			quote = c
+		}
+		switch {
+		case quote == "#":
+		case quote != "":
+			i = stringEnd(text, i, &quote)
+		case c == '#':
+			quote = "#"
+		case c == '"' || c == '\'':
+			if quote = text[i : i+1]; strings.HasPrefix(text[i+1:], quote+quote) {
+				quote = text[i : i+3]
+				i += 2
+			}
 		case c == '[' || c == '{':
-			depth++
+			depth, dots = depth+1, 0
 		case c == ']' || c == '}':
-			depth = max(0, depth-1)
+			depth, dots = max(0, depth-1), 0
 		case c == '.':
 			dots++
+		case c == ',' || c == '=' || c == '\n':
+			dots = 0
 		}
 		if depth > mostLevels || dots > mostLevels {
-			return line + 1
+			return line
 		}
 	}
 	return 0
+}
+
+// stringEnd goes on inside a string, and clears quote at its end.
+func stringEnd(text string, i int, quote *string) int {
+	switch q := *quote; {
+	case q[0] == '"' && text[i] == '\\' && !strings.HasPrefix(text[i+1:], "\n"):
+		return i + 1
+	case strings.HasPrefix(text[i:], q):
+		i += len(q) - 1
+		for len(q) == 3 && strings.HasPrefix(text[i+1:], q[:1]) { // """ends with a quote""""
+			i++
+		}
+		*quote = ""
+	}
+	return i
 }
 
 // oneLine words an error of the library, without line breaks and without the KEY of an override, which

@@ -42,15 +42,16 @@ func TestWhatIsNoLimitsFileIsSaidWithoutALine(t *testing.T) {
 }
 
 // To open a pipe is to wait for somebody who writes.
-func TestAFolderIsReadWithoutWaitingForAPipe(t *testing.T) {
+func TestAPipeIsNotWaitedFor(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := syscall.Mkfifo("pipe.toml", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load("authz", ".")
-	const want = "pipe.toml: not a file, want only files to be named *.toml in a folder of limits"
-	if err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	for _, path := range []string{".", "pipe.toml"} {
+		const want = "pipe.toml: not a regular file, want a limits file"
+		if _, err := Load("authz", path); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
 	}
 }
 

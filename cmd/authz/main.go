@@ -17,7 +17,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" help:"Answer checks." set:"without=; without it counts stay in this process"`
 	Check   checkCmd   `cmd:"" help:"Say whether limits files are right: exit 0 if so, 1 with all that is wrong."`
 	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
-	Compile compileCmd `cmd:"" help:"Write the limits as the JSON that OpenResty reads."`
+	Compile compileCmd `cmd:"" help:"Write the limits as the canonical JSON that the OpenResty pack reads."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 

@@ -112,6 +112,9 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// limitVerdicts is what a limit can say of a request.
+var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}
+
 // forLimit makes the limit's series, which begin at 0.
 func (m *metrics) forLimit(l *limits.Limit) limitCounters {
 	said := func(verdict string) prometheus.Counter { return m.decisions.WithLabelValues(l.Name, verdict) }
@@ -140,13 +143,16 @@ func (m *metrics) forget(old, set *limits.Set) {
 	}
 	for _, l := range old.Limits() {
 		if shadow, ok := stays[l.Name]; !ok || shadow != l.Shadow {
-			m.decisions.DeletePartialMatch(prometheus.Labels{"limit": l.Name})
+			for _, verdict := range limitVerdicts {
+				m.decisions.DeleteLabelValues(l.Name, verdict) // a partial match would go through all series
+			}
 			m.missing.DeleteLabelValues(l.Name)
 		}
 	}
 	for v, verdict := range map[limits.Verdict]verdict{limits.Allow: admitted, limits.Deny: blocked} {
+		rules := set.Rules(v) // by name
 		for _, name := range old.Rules(v) {
-			if !slices.Contains(set.Rules(v), name) {
+			if _, ok := slices.BinarySearch(rules, name); !ok {
 				m.byRule.DeleteLabelValues(name, verdict.String())
 			}
 		}

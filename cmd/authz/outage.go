@@ -84,8 +84,14 @@ func (o *outage) watch(ctx context.Context, ping func(context.Context) error) {
 	}
 }
 
-func (o *outage) unpinged() bool {
+func (o *outage) unpinged() bool { return slices.Contains(unpinged, o.failing()) }
+
+// failing is the kind of the latest failure, "" when there is no outage.
+func (o *outage) failing() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Contains(unpinged, o.kind)
+	if !o.on.Load() {
+		return ""
+	}
+	return o.kind
 }

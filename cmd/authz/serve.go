@@ -197,6 +197,9 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		if err := redis.Ping(ctx); err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}
+		if kind := s.outage.failing(); slices.Contains(unpinged, kind) {
+			return "redis, cannot charge: " + kind
+		}
 		return "redis, answers"
 	}, func() { end(); redis.Close() }, nil
 }
