@@ -25,6 +25,7 @@ type siteConf struct {
 	upstream string            // upstream authz{} instead of these
 	files    map[string]string // beside nginx.conf
 	serve    []string          // more of authz serve's command line
+	access   string            // what the OpenResty pack does in the access phase, authz.access() if empty
 	dict     string            // size of the OpenResty pack's shared dict, 32m if empty
 }
 

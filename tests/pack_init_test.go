@@ -47,6 +47,8 @@ func TestAMistakeIsBlamedOnTheCallersLineAtInit(t *testing.T) {
 	is(`{redis = {port = 6379.5}}`, `redis.port = 6379.5, want a whole number from 1`)
 	is(`{redis = {database = -1}}`, `redis.database = -1, want a whole number from 0`)
 	is(`{redis = {socket = "/s", host = "h"}}`, `redis.socket stands beside host, port or tls, want one or the other`)
+	is(`{redis = {tls_name = "r"}}`, `redis.tls_name and redis.tls_verify are for TLS, want redis.tls = true beside them`)
+	is(`{redis = {tls_verify = false}}`, `redis.tls_name and redis.tls_verify are for TLS, want redis.tls = true beside them`)
 	is(`{redis = {user = "u"}}`, `redis.user has no redis.password beside it`)
 
 	// C135: a bare number is nobody's idea of the same unit.
@@ -118,4 +120,6 @@ func TestAForgottenIncludeIsAnErrorThatSaysSo(t *testing.T) {
 	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
 	s.eval(t, `local other = require("resty.authz").new{}
 		other.check()`, "code:2: authz: check() and access() need new{policy = …}")
+	s.eval(t, `local other = require("resty.authz").new{}
+		other.metrics()`, "code:2: authz: metrics() needs new{metrics = …}")
 }

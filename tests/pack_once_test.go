@@ -20,34 +20,38 @@ func TestThePackChargesAClientRequestOnce(t *testing.T) {
 }
 
 // The page of a refusal is reached by a redirect: it is not asked about, and keeps status and headers.
+// Whoever calls check() and apply() gets the same as by access().
 func TestARefusalMayHaveAPageOfItsOwn(t *testing.T) {
-	s := startPack(t, startRedis(t), "", siteConf{
-		limits: `
-			[limit.one]
-			key = []
-			algorithm = "fixed_window"
-			rate = "1/366d"
-			[deny.rule]
-			match = { path = "/ruled" }`,
-		server: `
-			root html;
-			error_page 429 /slow.html;
-			error_page 403 = @no;
-			location @no { internal; return 404 "never heard of it"; }
-			location / { proxy_pass http://app; }
-			location = /slow.html { }`,
-		files: map[string]string{"html/slow.html": "slow down"},
-	})
-	same(t, s.sendAll(t, 3, "GET /x"), "200 429 429")
-	got := s.send(t, "GET /x", "")
-	same(t, got.body, "slow down")
-	same(t, got.show("X-Authz-Limit", "RateLimit-Policy"), `429 X-Authz-Limit=one RateLimit-Policy="one";q=1;w=31622400`)
-	if got.header.Get("Retry-After") == "" {
-		t.Error("the page has no Retry-After")
-	}
-	same(t, s.send(t, "GET /ruled", "").body, "never heard of it")
-	if got := s.asked(t); got != 4 {
-		t.Errorf("Redis decided %d requests, want 4", got)
+	for _, access := range []string{"authz.access()", "authz.apply(authz.check())"} {
+		s := startPack(t, startRedis(t), "", siteConf{
+			limits: `
+				[limit.one]
+				key = []
+				algorithm = "fixed_window"
+				rate = "1/366d"
+				[deny.rule]
+				match = { path = "/ruled" }`,
+			server: `
+				root html;
+				error_page 429 /slow.html;
+				error_page 403 = @no;
+				location @no { internal; return 404 "never heard of it"; }
+				location / { proxy_pass http://app; }
+				location = /slow.html { }`,
+			access: access,
+			files:  map[string]string{"html/slow.html": "slow down"},
+		})
+		same(t, s.sendAll(t, 3, "GET /x"), "200 429 429")
+		got := s.send(t, "GET /x", "")
+		same(t, got.body, "slow down")
+		same(t, got.show("X-Authz-Limit", "RateLimit-Policy"), `429 X-Authz-Limit=one RateLimit-Policy="one";q=1;w=31622400`)
+		if got.header.Get("Retry-After") == "" {
+			t.Error("the page has no Retry-After")
+		}
+		same(t, s.send(t, "GET /ruled", "").body, "never heard of it")
+		if got := s.asked(t); got != 4 {
+			t.Errorf("Redis decided %d requests, want 4", got)
+		}
 	}
 }
 

@@ -100,6 +100,20 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	refused(signed(strings.Replace(two, `"shadow":false`, `"shade":false`, 1)), ": is from another release of authz: unknown shade in limit.a")
 	refused(signed(strings.Replace(two, `"key_prefix":"authz"`, `"key_prefix":null`, 1)), ": is from another release of authz: no key_prefix in the set")
 
+	for _, row := range [][3]string{
+		{`"on_error":"local"`, `"on_error":"queue"`, "unknown on_error queue in limit.a"},
+		{`,"on_error":"local"`, ``, "unknown on_error nil in limit.a"},
+		{`"on_error":"local"`, `"on_error":"local","missing":"guess"`, "unknown missing guess in limit.a"},
+		{`"algorithm":"fixed_window"`, `"algorithm":"moving_window"`, "unknown algorithm moving_window in limit.a"},
+		{`"kind":"ip"`, `"kind":"asn"`, "unknown kind of key part asn in limit.a"},
+		{`"limit":2`, `"limit":2,"share":{"limit":1,"per":5}`, "unknown per in limit.a"},
+	} {
+		if !strings.Contains(two, row[0]) {
+			t.Fatalf("no %s in %s", row[0], two)
+		}
+		refused(signed(strings.Replace(two, row[0], row[1], 1)), ": is from another release of authz: "+row[2])
+	}
+
 	n.replace(t, two)
 	n.await(t, policyVersion(two), "")
 	if err := os.Remove(filepath.Join(n.dir, "policy.json")); err != nil {
@@ -109,10 +123,10 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	n.replace(t, one)
 	n.await(t, policyVersion(one), "")
 
-	// Each worker says each of the nine failures once, and each of the four newer files.
+	// Each worker says each of the fifteen failures once, and each of the four newer files.
 	n.quit(t)
 	log := n.read(t, "error.log")
-	for said, want := range map[string]int{"the limits stay as they are": 2 * 9, "new limits, version": 2 * 4} {
+	for said, want := range map[string]int{"the limits stay as they are": 2 * 15, "new limits, version": 2 * 4} {
 		if got := strings.Count(log, said); got != want {
 			t.Errorf("%q is said %d times, want %d:\n%s", said, got, want, log)
 		}

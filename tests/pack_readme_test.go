@@ -83,13 +83,26 @@ func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
 	}
 }
 
-// What lua/README.md shows of Lua does what it says.
+// What lua/README.md shows of Lua does what it says, for a whole server.
 func TestTheLuaOfTheReadmeRuns(t *testing.T) {
 	blocks := fenced(t, "../lua/README.md", "lua")
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks of Lua, want two", len(blocks))
 	}
-	s := startPack(t, nil, "", siteConf{
+	text, err := os.ReadFile("../lua/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// By an account that may do what the text says, and no more.
+	account := []any{"acl", "setuser", "pack", "on", ">pass"}
+	for _, rule := range strings.Fields(regexp.MustCompile("`(\\+evalsha [^`]*)`").FindStringSubmatch(string(text))[1]) {
+		account = append(account, rule)
+	}
+	r := startRedis(t)
+	if err := r.Do(t.Context(), account...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := startPack(t, nil, fmt.Sprintf(`redis = {socket = "%s", user = "pack", password = "pass", timeout = "20s"}`, r.socket), siteConf{
 		limits: `
 			[limit.login]
 			match = { path = "/login" }
@@ -105,17 +118,15 @@ func TestTheLuaOfTheReadmeRuns(t *testing.T) {
 					%s
 				}
 			}
-			location / {
-				access_by_lua_block {
-					%s
-				}
-				proxy_pass http://app;
-			}`, blocks[1], blocks[0]),
+			location / { proxy_pass http://app; }`, blocks[1]),
+		access: blocks[0],
 	})
 	same(t, s.send(t, "GET /login", "").body, "app GET /login 0 bytes")
 	same(t, s.send(t, "GET /login", "").body, "are you a robot")
+	same(t, s.send(t, "GET /else", "").body, "app GET /else 0 bytes")
 	same(t, s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body, "")
 	if got := s.send(t, "GET /sms", "").body; !regexp.MustCompile(`^wait 1[12]\d\d s\n$`).MatchString(got) {
 		t.Errorf("the fourth gets %q, want to wait 20 minutes", got)
 	}
+	same(t, fmt.Sprint(r.Keys(t.Context(), "authz:sms:*").Val()), "[authz:sms:555]")
 }

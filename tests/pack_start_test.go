@@ -29,6 +29,9 @@ func (s *site) packConf(options string, conf siteConf) string {
 	if conf.dict == "" {
 		conf.dict = "32m"
 	}
+	if conf.access == "" {
+		conf.access = "authz.access()"
+	}
 	return fmt.Sprintf(`
 		lua_shared_dict authz %s;
 		lua_shared_dict authz_metrics 1m;
@@ -47,13 +50,13 @@ func (s *site) packConf(options string, conf siteConf) string {
 			listen LISTEN;
 			listen LISTEN_H2 http2;
 			include authz/openresty.conf;
-			access_by_lua_block { authz.access() }
+			access_by_lua_block { %s }
 			location = /metrics {
 				access_by_lua_block { }
 				content_by_lua_block { authz.metrics() }
 			}
 			%s
-		}`, conf.dict, options, s.app.addr, conf.http, conf.server)
+		}`, conf.dict, options, s.app.addr, conf.http, conf.access, conf.server)
 }
 
 // metric is the number of a series, such as `authz_requests_total{verdict="limited"}`.

@@ -34,6 +34,7 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		unix = {socket = "%[3]s", connect_timeout = "9s", send_timeout = "10s", read_timeout = "11s"},
 		tls = {port = %[2]s, tls = true, tls_name = "redis", timeout = "10s"},
 		stranger = {port = %[2]s, tls = true, tls_name = "other.test", timeout = "10s"},
+		nameless = {port = %[2]s, tls = true, timeout = "10s"},
 		unverified = {port = %[2]s, tls = true, tls_verify = false, timeout = "10s"},
 		plain = {port = %[2]s, timeout = "10s"},
 		slow = {port = %[4]d, connect_timeout = "1h", send_timeout = "1h", read_timeout = "100ms"},
@@ -55,7 +56,7 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 	defer p.client.CloseIdleConnections()
 	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
 	for _, row := range [][2]string{{"tcp", "admitted"}, {"unix", "admitted"}, {"tls", "admitted"}, {"stranger", "network"},
-		{"unverified", "admitted"}, {"stranger", "network"}, {"plain", "network"}, {"tls", "admitted"}} {
+		{"nameless", "network"}, {"unverified", "admitted"}, {"stranger", "network"}, {"plain", "network"}, {"tls", "admitted"}} {
 		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
 	}
 	begun := time.Now()

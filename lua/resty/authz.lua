@@ -178,7 +178,7 @@ local function decide_request(self, set)
     return d
 end
 
--- The decision of a client request, and whether it was made before: nginx runs the phases again after an
+-- The decision of a client request. It may have been made before: nginx runs the phases again after an
 -- internal redirect and after a rewrite, which is still the same request. The marker is a variable, since
 -- they survive that and ngx.ctx does not. A subrequest is part of a request that was decided.
 local function check(self)
@@ -190,9 +190,9 @@ local function check(self)
     if not status then
         error("authz: this server{} does not include authz/openresty.conf", 3)
     elseif ngx.is_subrequest then
-        return decision.new("admitted"), true
+        return decision.again("200", "")
     elseif status ~= "" then
-        return decision.of_status(status), true
+        return decision.again(status, var.authz_limit)
     end
     local set = self.policy:current()
     local d = decide_request(self, set)
@@ -205,13 +205,16 @@ local function check(self)
     if d.degraded then
         var.authz_degraded = d.degraded
     end
-    return d, false
+    return d
 end
 
 -- Makes nginx do what the decision says, and ends the phase. DECLINED leaves the last word to nginx's own
--- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close.
+-- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close. What was decided before
+-- was done then: this is the page of a refusal, say.
 local function apply(self, d)
-    if d.verdict ~= "admitted" then
+    if d.again then
+        return ngx.exit(ngx.DECLINED)
+    elseif d.verdict ~= "admitted" then
         decision.refusal_headers(d, self.style, ngx.header)
         return ngx.exit(d.status)
     end
@@ -256,16 +259,16 @@ local function handle(self)
         return d
     end
     function authz.access()
-        local d, again = check(self)
-        if again then
-            return ngx.exit(ngx.DECLINED)
-        end
+        local d = check(self)
         return apply(self, d)
     end
     function authz.apply(d, d_after_self)
         return apply(self, d_after_self or d)
     end
     function authz.metrics()
+        if not self.metrics.dict then
+            error("authz: metrics() needs new{metrics = …}", 2)
+        end
         ngx.header["Content-Type"] = "text/plain; version=0.0.4"
         ngx.print(self.metrics:text(self.policy and self.policy:current().limits or {}))
     end

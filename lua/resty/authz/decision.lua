@@ -10,6 +10,8 @@
 --   result    its result: allowed, remaining, wait_us, reset_us; means nothing without rate
 --   degraded  "allow", "local" or "deny" when the store could not answer, else nil
 --   hold_us   admitted: for how long the request has to wait (leaky_bucket), else 0
+--   again     true: made before in this client request, of which only verdict, status and the limit's name
+--             are left
 
 local floor, max, min, format = math.floor, math.max, math.min, string.format
 
@@ -22,14 +24,14 @@ function _M.new(verdict, limit)
     return {verdict = verdict, status = STATUS[verdict], limit = limit, hold_us = 0}
 end
 
---- A decision of which only the status is left, as a text.
-function _M.of_status(text)
-    for verdict, status in pairs(STATUS) do
-        if tostring(status) == text then
-            return _M.new(verdict)
-        end
-    end
-    error("BUG: no decision has status " .. text)
+local VERDICT = {["200"] = "admitted", ["429"] = "limited", ["403"] = "blocked", ["503"] = "unavailable"}
+
+--- The decision that was made before, from what the request's variables keep of it: the status as a text,
+-- and the name of the limit, "" if there was none.
+function _M.again(status, limit_name)
+    local d = _M.new(VERDICT[status] or error("BUG: no decision has status " .. status))
+    d.limit, d.again = limit_name ~= "" and {name = limit_name} or nil, true
+    return d
 end
 
 --- A refusal by the numbers of one limit. wait_us -1: no wait helps.

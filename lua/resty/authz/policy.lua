@@ -31,6 +31,13 @@ local CONDITION = words "path host method zone ip header query cookie"
 local PART = words "kind name head secret texts"
 local RATE = words "unlimited limit window_us offset_us burst n w capacity share"
 
+-- The words that stand for something.
+local VALUES = {
+    algorithm = words "token_bucket leaky_bucket fixed_window sliding_window sliding_counter",
+    missing = words "skip deny share ip", on_error = words "allow local deny",
+}
+local KINDS = words "ip host method path path:raw zone header query cookie"
+
 local function only(known, t, where)
     for name in pairs(t or {}) do
         if not known[name] then
@@ -47,6 +54,33 @@ local function check_rule(rule, known, where)
     return where
 end
 
+local function check_rate(rate, where)
+    only(RATE, rate, where)
+    if rate.share then
+        only(RATE, rate.share, where)
+    end
+end
+
+local function check_limit(limit)
+    local where = check_rule(limit, LIMIT, "limit.")
+    for name, values in pairs(VALUES) do
+        local value = limit[name]
+        if not values[value or ""] and (value ~= nil or name ~= "missing") then
+            error("unknown " .. name .. " " .. tostring(value) .. " in " .. where, 0)
+        end
+    end
+    for _, part in ipairs(limit.key) do
+        only(PART, part, where)
+        if not KINDS[part.kind] then
+            error("unknown kind of key part " .. tostring(part.kind) .. " in " .. where, 0)
+        end
+    end
+    check_rate(limit.rate, where)
+    for _, rate in pairs(limit.overrides or {}) do
+        check_rate(rate, where)
+    end
+end
+
 local function check_set(set)
     only(SET, set, "the set")
     for name in pairs(SET) do
@@ -61,14 +95,7 @@ local function check_set(set)
         check_rule(rule, RULE, "allow.")
     end
     for _, limit in ipairs(set.limits) do
-        local where = check_rule(limit, LIMIT, "limit.")
-        only(RATE, limit.rate, where)
-        for _, part in ipairs(limit.key) do
-            only(PART, part, where)
-        end
-        for _, rate in pairs(limit.overrides or {}) do
-            only(RATE, rate, where)
-        end
+        check_limit(limit)
     end
 end
 

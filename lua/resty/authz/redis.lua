@@ -53,6 +53,8 @@ local function option_error(options, ms)
     end
     if options.socket and (options.host or options.port or options.tls) then
         return "redis.socket stands beside host, port or tls, want one or the other"
+    elseif (options.tls_name or options.tls_verify ~= nil) and not options.tls then
+        return "redis.tls_name and redis.tls_verify are for TLS, want redis.tls = true beside them"
     elseif options.user and not options.password then
         return "redis.user has no redis.password beside it"
     end
@@ -114,7 +116,7 @@ function _M.new(options, scripts, log)
     if options.tls then
         self.connect_options.ssl = true
         self.connect_options.ssl_verify = options.tls_verify ~= false
-        self.connect_options.server_name = options.tls_name or options.host
+        self.connect_options.server_name = options.tls_name or self.host
     end
     return setmetatable(self, _M)
 end
