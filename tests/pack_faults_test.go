@@ -129,8 +129,7 @@ func TestThePackKnowsEveryRefusalOfRedis(t *testing.T) {
 		defer close(looping)
 		r.Eval(ctx, "while true do end", nil)
 	}()
-	for !strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") {
-	}
+	await(t, "busy Redis", func() bool { return strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") })
 	same(t, packStore{p, "/redis"}.kind(c), "busy")
 	r.ScriptKill(ctx)
 	<-looping
@@ -204,8 +203,10 @@ func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
 	p := startPackStores(t, r, fmt.Sprintf(`quick = {socket = "%s", timeout = "100ms"}`, r.socket))
 	quick := packStore{p, "/redis/quick"}
 	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
-	for quick.kind(c) != "admitted" { // a busy machine may time out
+	awaitAdmitted := func() {
+		await(t, "answer in time", func() bool { return quick.kind(c) == "admitted" }) // a busy machine may time out
 	}
+	awaitAdmitted()
 	r.signal(t, syscall.SIGSTOP)
 	began := time.Now()
 	for range 10 {
@@ -215,8 +216,7 @@ func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
 		t.Errorf("10 timeouts of 100 ms took %v", took)
 	}
 	r.signal(t, syscall.SIGCONT)
-	for quick.kind(c) != "admitted" {
-	}
+	awaitAdmitted()
 }
 
 // C114: the word that tells stands first in Redis 7's errors, and further back in Redis 6's.

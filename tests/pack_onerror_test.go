@@ -40,8 +40,7 @@ func TestOnErrorAnswersInThePackToo(t *testing.T) {
 	check("/local", `429 X-Seen=429,local,local RateLimit="local";r=0 X-Authz-Limit=local`)
 	check("/free", `200 X-Seen=200,,`) // only a shadow meets it, and a shadow does not degrade
 	r.signal(t, syscall.SIGCONT)
-	for s.send(t, "GET /deny", "").status != 200 { // ends as soon as Redis runs again
-	}
+	await(t, "answer of the Redis that runs again", func() bool { return s.send(t, "GET /deny", "").status == 200 })
 	same(t, s.metric(t, `authz_degraded_total{on_error="allow"}`), "1")
 	same(t, s.metric(t, `authz_degraded_total{on_error="local"}`), "4")
 	if s.metric(t, `authz_store_errors_total{kind="timeout"}`) == "0" {

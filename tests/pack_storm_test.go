@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // crowd sends requests with so many clients at once, each on a connection of its own, and counts the
@@ -138,8 +137,7 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 				}
 				if onError == "allow" && signal == syscall.SIGSTOP {
 					r.signal(t, syscall.SIGCONT)
-					for s.send(t, "GET /", "").show("X-Seen") != "200" { // ends as soon as Redis answers
-					}
+					await(t, "answer of the Redis that runs again", func() bool { return s.send(t, "GET /", "").show("X-Seen") == "200" })
 				}
 				// What stays is at most a pool of idle connections in each worker. nginx hears of the
 				// clients that have gone a little later.
@@ -147,11 +145,7 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 				if signal == syscall.SIGKILL {
 					most = before + 4
 				}
-				for until := time.Now().Add(20 * time.Second); s.sockets(t) > most; {
-					if time.Now().After(until) {
-						t.Fatalf("%d sockets after it, want %d at most", s.sockets(t), most)
-					}
-				}
+				await(t, fmt.Sprint("end of all sockets but ", most), func() bool { return s.sockets(t) <= most })
 			})
 		}
 	}
