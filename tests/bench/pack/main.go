@@ -39,12 +39,12 @@ func main() {
 	b := start(*addr, *limitTraffic)
 	defer b.stop()
 	b.clients, b.seconds = *clients, *seconds
-	b.compare("one limit in Redis", "/evalsha", "/limited", *rounds)
+	b.compare("one limit in Redis", "/evalsha", "/limited", *rounds, 200)
 	if *limitTraffic == "" {
 		fmt.Println("refused from the cache: not measured, want -limit-traffic DIR")
 		return
 	}
-	b.compare("refused from the cache", "/traffic", "/refused", *rounds)
+	b.compare("refused from the cache", "/traffic", "/refused", *rounds, 429)
 }
 
 type bench struct {
@@ -93,20 +93,19 @@ func start(addr, limitTraffic string) *bench {
 	b.write(filepath.Join(dir, "nginx.conf"), []byte(conf))
 	b.run("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log"))
 	for range 100 {
-		if b.answers("/limited") {
+		if b.status("/limited") == "200" {
 			return b
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "error.log"))
-	b.stop()
-	log.Fatalf("nginx does not answer:\n%s", text)
+	b.fail("nginx does not answer:\n%s", text)
 	return nil
 }
 
-func (b *bench) answers(path string) bool {
-	out, err := exec.Command("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://"+b.addr+path).Output()
-	return err == nil && string(out) == "200"
+func (b *bench) status(path string) string {
+	out, _ := exec.Command("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://"+b.addr+path).Output()
+	return string(out)
 }
 
 func (b *bench) write(file string, text []byte) {
@@ -131,13 +130,21 @@ func (b *bench) stop() {
 	os.RemoveAll(b.dir)
 }
 
-// compare runs both sides by turns, after one run each that is not counted, and prints the medians.
-func (b *bench) compare(what, byHand, pack string, rounds int) {
-	b.rate(byHand)
-	b.rate(pack)
+func (b *bench) fail(format string, a ...any) {
+	b.stop()
+	log.Fatalf(format, a...)
+}
+
+// compare runs both sides by turns, after one run each that is not counted, and prints the medians. Every
+// request must be answered by the status.
+func (b *bench) compare(what, byHand, pack string, rounds, status int) {
+	for _, path := range []string{byHand, pack} {
+		b.status(path) // the only one that the sides which refuse admit
+		b.rate(path, status)
+	}
 	var hand, ours, ratios []float64
 	for range rounds {
-		h, p := b.rate(byHand), b.rate(pack)
+		h, p := b.rate(byHand, status), b.rate(pack, status)
 		hand, ours, ratios = append(hand, h), append(ours, p), append(ratios, p/h)
 	}
 	fmt.Printf("%s: %.0f/s by hand, %.0f/s by the pack, ratio %.2f (%.2f to %.2f)\n", what,
@@ -146,15 +153,28 @@ func (b *bench) compare(what, byHand, pack string, rounds int) {
 
 var perSecond = regexp.MustCompile(`Requests/sec: +([0-9.]+)`)
 
-// rate is how many requests a second wrk gets answered.
-func (b *bench) rate(path string) float64 {
+// rate is how many requests a second wrk gets answered by the status. nginx logs each other answer.
+func (b *bench) rate(path string, status int) float64 {
+	before := b.others()
 	out, err := exec.Command("wrk", "-t1", fmt.Sprint("-c", b.clients), fmt.Sprint("-d", b.seconds), "http://"+b.addr+path).Output()
 	m := perSecond.FindSubmatch(out)
 	if err != nil || m == nil || bytes.Contains(out, []byte("Socket errors")) {
-		log.Fatalf("%s: %v\n%s", path, err, out)
+		b.fail("%s: %v\n%s", path, err, out)
+	}
+	if others := b.others(); len(others) > len(before) {
+		b.fail("%s: answers that are not %d, such as\n%.200s", path, status, others[len(before):])
 	}
 	rate, _ := strconv.ParseFloat(string(m[1]), 64)
 	return rate
+}
+
+// others are the answers so far that had another status than their location is there for.
+func (b *bench) others() []byte {
+	text, err := os.ReadFile(filepath.Join(b.dir, "others.log"))
+	if err != nil {
+		b.fail("%v", err)
+	}
+	return text
 }
 
 func median(values []float64) float64 {
