@@ -194,6 +194,9 @@ local function check(self)
     elseif status ~= "" then
         return decision.again(status, var.authz_limit)
     end
+    if not var.request_uri then -- nginx could not read the request: this is the page of its 400
+        return decision.new("admitted")
+    end
     local set = self.policy:current()
     local d = decide_request(self, set)
     d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
