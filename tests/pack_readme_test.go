@@ -23,7 +23,7 @@ func fenced(t testing.TB, file, language string) (blocks []string) {
 	return blocks
 }
 
-// The nginx.conf of lua/README.md runs as it stands; only what another machine has elsewhere is replaced.
+// The nginx.conf of lua/README.md runs as it stands, with what the lines above it install; only what another machine has elsewhere is replaced.
 func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
 	blocks := fenced(t, "../lua/README.md", "nginx")
 	if len(blocks) != 1 {
@@ -37,21 +37,21 @@ func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
 	if err := os.Symlink("/usr/lib/nginx/modules", filepath.Join(n.dir, "modules")); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range shippedIncludes(t) {
-		n.write(t, name, text)
+	elsewhere := strings.NewReplacer("/usr/share/authz", n.dir+"/share", "/etc/nginx", n.dir, "/etc/authz", n.dir+"/etc",
+		"/run/redis/redis-server.sock", r.socket, "/var/log/nginx", n.dir)
+	install := fenced(t, "../lua/README.md", "sh")
+	if len(install) != 1 {
+		t.Fatalf("%d blocks of sh, want the one", len(install))
 	}
-	code, policy := authz(t, "compile", "../limits/examples/quickstart.toml")
-	if code != 0 {
-		t.Fatal(policy)
+	sh := exec.Command("sh", "-ec", elsewhere.Replace(install[0]))
+	sh.Dir = ".."
+	sh.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
+	if said, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
-	n.write(t, "limits.json", policy)
-	conf := blocks[0]
+	conf := elsewhere.Replace(blocks[0])
 	for _, pair := range [][2]string{
-		{"/usr/share/authz/lua/", absolute(t, "../lua") + "/"},
-		{"/etc/authz/limits.json", filepath.Join(n.dir, "limits.json")},
-		{"/run/redis/redis-server.sock", r.socket},
 		{`timeout = "50ms"`, `timeout = "20s"`},
-		{"/var/log/nginx/access.log", filepath.Join(n.dir, "access.log")},
 		{"listen 80;", "listen " + n.addr + ";"},
 		{"listen 127.0.0.1:9145;", "listen " + metrics + ";"},
 		{"http://127.0.0.1:8080", "http://" + app.addr},
@@ -63,9 +63,15 @@ func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
 	}
 	n.write(t, "nginx.conf", conf)
 	n.cmd = exec.Command("nginx", "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf"), "-e", "stderr",
-		"-g", "daemon off; user root; pid nginx.pid; error_log stderr notice;")
+		"-g", "daemon off; user root; pid nginx.pid; error_log stderr notice; error_log error.log notice;")
 	awaitLine(t, n.cmd, n.exited, "start worker process ")
-	t.Cleanup(func() { n.quit(t) })
+	t.Cleanup(func() {
+		n.quit(t)
+		n.checkErrorLog(t)
+		if log := n.read(t, "error.log"); strings.Contains(log, "[warn]") {
+			t.Errorf("the error log has a warning:\n%s", log)
+		}
+	})
 
 	for i := range 6 {
 		want := "200"
@@ -75,9 +81,10 @@ func TestTheNginxConfOfTheReadmeRuns(t *testing.T) {
 		same(t, n.send(t, "POST /login", "name=me").show("RateLimit-Policy", "X-Authz-Limit"), want)
 	}
 	same(t, n.send(t, "GET /export/all", "").body, "app GET /export/all 0 bytes")
-	n.addr, metrics = metrics, n.addr
-	same(t, n.metric(t, `authz_decisions_total{limit="login",verdict="limited"}`), "1")
+	site := n.addr
 	n.addr = metrics
+	same(t, n.metric(t, `authz_decisions_total{limit="login",verdict="limited"}`), "1")
+	n.addr = site
 	if log := n.read(t, "access.log"); !strings.Contains(log, `"POST /login HTTP/1.1" 429 429 login `) {
 		t.Errorf("the access log has no refusal:\n%s", log)
 	}

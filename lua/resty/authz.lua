@@ -87,7 +87,7 @@ local function decide(self, checks, results)
 end
 
 -- Answers without Redis.
-local function degrade(self, checks, kind, err)
+local function degrade(self, checks, err, kind)
     self.metrics:store_error(kind)
     log_seldom(self, kind, format("Redis cannot answer (%s), on_error decides: %s", kind, err))
     local client_caused = decision.client_caused(kind)
@@ -125,9 +125,9 @@ local function ask_redis(self, checks)
         end
     end
     local sent_us = epoch and self.shdict.now_us()
-    local results, kind, err = self.redis:take(nil, checks)
+    local results, err, kind = self.redis:take(nil, checks)
     if not results then
-        return degrade(self, checks, kind, err)
+        return degrade(self, checks, err, kind)
     end
     local d = decide(self, checks, results)
     if epoch and d.verdict == "limited" then
@@ -239,8 +239,7 @@ local function take_one(self, algorithm, key, given)
     if not self.redis then
         return self.shdict:take(row.now_us, {row}, row.peek)[1]
     end
-    local result, kind, err = self.redis:take_one(row.now_us, row, row.peek)
-    return result, err, kind
+    return self.redis:take_one(row.now_us, row, row.peek)
 end
 
 local ALGORITHMS = {"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}
@@ -254,7 +253,7 @@ local function handle(self)
                 key, given = given, given_after_self
             end
             local result, err, kind = take_one(self, algorithm, key, given)
-            return result, err, kind
+            return result, err, kind -- no tail call: an error is at the level of our caller
         end
     end
     function authz.check()

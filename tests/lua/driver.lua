@@ -21,7 +21,7 @@ end
 function _M.take(store)
     ngx.req.read_body()
     local request = cjson.decode(ngx.req.get_body_data())
-    local results, kind, err = store:take(request.now_us, request.checks, request.peek)
+    local results, err, kind = store:take(request.now_us, request.checks, request.peek)
     if not results then
         ngx.status = 503
         ngx.say(kind)

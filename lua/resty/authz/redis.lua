@@ -8,6 +8,7 @@
 local duration = require "resty.authz.duration"
 local kind_of = require "resty.authz.kind"
 
+local ceil, min = math.ceil, math.min
 local format = string.format
 local unpack, type = unpack, type
 
@@ -100,9 +101,13 @@ function _M.new(options, scripts, log)
     if problem then return nil, problem end
 
     local self = {library = library, scripts = scripts, options = options, log = log}
-    local timeout = ms.timeout or 50
-    self.connect_ms, self.send_ms = ms.connect_timeout or timeout, ms.send_timeout or timeout
-    self.read_ms = ms.read_timeout or timeout
+    local step = ms.timeout or 50
+    self.connect_ms, self.send_ms = ms.connect_timeout or step, ms.send_timeout or step
+    self.read_ms = ms.read_timeout or step
+    self.whole_ms = step
+    if not ms.timeout and (ms.connect_timeout or ms.send_timeout or ms.read_timeout) then
+        self.whole_ms = self.connect_ms + self.send_ms + self.read_ms
+    end
     self.idle_ms, self.pool_size = ms.pool_idle or 60000, options.pool_size or 64
     local address
     if options.socket then
@@ -121,41 +126,54 @@ function _M.new(options, scripts, log)
     return setmetatable(self, _M)
 end
 
--- Sends a command. reply, or nil, the error's kind and text; the connection is closed then.
-local function command(connection, name, ...)
-    local reply, err = connection[name](connection, ...)
+-- Gives the next step what is left until `deadline`, in seconds as ngx.now() has them; false if nothing is.
+local function limit_step(self, connection, deadline)
+    local left_ms = ceil((deadline - ngx.now()) * 1000)
+    if left_ms <= 0 then return false end
+    if rawget(self.library, "set_timeouts") then
+        connection:set_timeouts(min(self.connect_ms, left_ms), min(self.send_ms, left_ms),
+            min(self.read_ms, left_ms))
+    else
+        connection:set_timeout(min(self.read_ms, left_ms))
+    end
+    return true
+end
+
+-- Sends a command. reply, or nil, the error's text and kind; the connection is closed then.
+local function command(self, connection, deadline, name, ...)
+    local reply, err = nil, "timeout"
+    if limit_step(self, connection, deadline) then
+        reply, err = connection[name](connection, ...)
+    end
     if reply then return reply end -- ngx.null, for one, is no error
     if reply == false then
         local kind = kind_of.reply(err)
         if kind ~= "noscript" then connection:close() end
-        return nil, kind, err
+        return nil, err, kind
     end
     connection:close()
-    return nil, kind_of.connection(err), err
+    return nil, err, kind_of.connection(err)
 end
 
 -- Logs in and selects the database, on a connection that is new.
-local function greet(self, connection)
-    local options, reply, kind, err = self.options, true, nil, nil
+local function greet(self, connection, deadline)
+    local options, reply, err, kind = self.options, true, nil, nil
     if options.user then
-        reply, kind, err = command(connection, "auth", options.user, options.password)
+        reply, err, kind = command(self, connection, deadline, "auth", options.user, options.password)
     elseif options.password then
-        reply, kind, err = command(connection, "auth", options.password)
+        reply, err, kind = command(self, connection, deadline, "auth", options.password)
     end
     if reply and (options.database or 0) > 0 then
-        reply, kind, err = command(connection, "select", format("%d", options.database))
+        reply, err, kind = command(self, connection, deadline, "select", format("%d", options.database))
     end
-    return reply, kind, err
+    return reply, err, kind
 end
 
-local function connect(self)
+-- A connection that is logged in, or nil, the error's text and kind.
+local function connect(self, deadline)
     local connection, err = self.library:new()
-    if not connection then return nil, "network", err end
-    if rawget(self.library, "set_timeouts") then
-        connection:set_timeouts(self.connect_ms, self.send_ms, self.read_ms)
-    else
-        connection:set_timeout(self.read_ms)
-    end
+    if not connection then return nil, err, "network" end
+    limit_step(self, connection, deadline)
     local connected
     if self.port then
         connected, err = connection:connect(self.host, self.port, self.connect_options)
@@ -164,40 +182,42 @@ local function connect(self)
     end
     if not connected then
         connection:close() -- a failed handshake leaves it open
-        return nil, kind_of.connecting(err), err
+        return nil, err, kind_of.connecting(err)
     end
     if connection:get_reused_times() == 0 then
-        local ok, kind, said = greet(self, connection)
-        if not ok then return nil, kind, said end
+        local ok, said, kind = greet(self, connection, deadline)
+        if not ok then return nil, said, kind end
     end
     return connection
 end
 
 --- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
 -- text; after any other error nobody knows whether it ran, and nothing is sent again.
--- args is numkeys, the keys, and ARGV. It returns the reply, or nil, the error's kind and text.
+-- args is numkeys, the keys, and ARGV. It returns the reply, or nil, the error's text and kind.
 function _M:call(script, args)
-    local connection, kind, err = connect(self)
-    if not connection then return nil, kind, err end
+    local deadline = ngx.now() + self.whole_ms / 1000
+    local connection, err, kind = connect(self, deadline)
+    if not connection then return nil, err, kind end
     script = self.scripts[script]
     local reply
-    reply, kind, err = command(connection, "evalsha", script.sha, unpack(args))
+    reply, err, kind = command(self, connection, deadline, "evalsha", script.sha, unpack(args))
     if kind == "noscript" then
         self.log(kind, "Redis has forgotten the scripts, as after a restart: they are sent again")
-        reply, kind, err = command(connection, "eval", script.text, unpack(args))
+        reply, err, kind = command(self, connection, deadline, "eval", script.text, unpack(args))
     end
-    if not reply then return nil, kind, err end
+    if not reply then return nil, err, kind end
     connection:set_keepalive(self.idle_ms, self.pool_size)
     return reply
 end
 
---- get returns the text of a key, false when there is none, or nil, the error's kind and text.
+--- get returns the text of a key, false when there is none, or nil, the error's text and kind.
 function _M:get(key)
-    local connection, kind, err = connect(self)
-    if not connection then return nil, kind, err end
+    local deadline = ngx.now() + self.whole_ms / 1000
+    local connection, err, kind = connect(self, deadline)
+    if not connection then return nil, err, kind end
     local reply
-    reply, kind, err = command(connection, "get", key)
-    if not reply then return nil, kind, err end
+    reply, err, kind = command(self, connection, deadline, "get", key)
+    if not reply then return nil, err, kind end
     connection:set_keepalive(self.idle_ms, self.pool_size)
     return reply ~= ngx.null and reply
 end
@@ -220,7 +240,7 @@ function _M.words(limit, rate)
 end
 
 local function malformed(text, ...)
-    return nil, "malformed", "Redis sent no reply of our script: " .. format(text, ...)
+    return nil, "Redis sent no reply of our script: " .. format(text, ...), "malformed"
 end
 
 -- Whether a reply is what the script writes: so many numbers. Anything else is an error, and never taken
@@ -242,14 +262,14 @@ local function row(reply, at)
 end
 
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
--- time. It returns the result, or nil, the error's kind and text.
+-- time. It returns the result, or nil, the error's text and kind.
 function _M:take_one(now_us, check, peek)
     local own = check.own or _M.words(check.limit, check.rate).own
-    local reply, kind, err = self:call(check.limit.algorithm, {
+    local reply, err, kind = self:call(check.limit.algorithm, {
         1, check.key, own[1], own[2], own[3], format("%d", check.cost), format("%d", now_us or 0),
         peek and 1 or 0,
     })
-    if not reply then return nil, kind, err end
+    if not reply then return nil, err, kind end
     if not is_numbers(reply, 4) then return malformed("want 4 numbers") end
     return row(reply, 1)
 end
@@ -258,7 +278,7 @@ local function read_reply(reply, checks)
     if not is_numbers(reply, 1 + 4 * #checks) then
         return malformed("want %d numbers", 1 + 4 * #checks)
     elseif reply[1] == -1 then
-        return nil, "wrongtype", "a key of this request holds another Redis type: delete it"
+        return nil, "a key of this request holds another Redis type: delete it", "wrongtype"
     end
     local results, admitted = {}, 1
     for i = 1, #checks do
@@ -272,12 +292,12 @@ end
 
 --- take charges every check of a request or none, in one EVALSHA, and returns a result for each:
 -- allowed (true or false), remaining, wait_us, reset_us. now_us nil or 0: Redis's clock. A peek
--- charges nothing. On failure it returns nil, the error's kind and text.
+-- charges nothing. On failure it returns nil, the error's text and kind.
 function _M:take(now_us, checks, peek)
     local n = #checks
     if n == 1 then
-        local result, kind, err = self:take_one(now_us, checks[1], peek)
-        if not result then return nil, kind, err end
+        local result, err, kind = self:take_one(now_us, checks[1], peek)
+        if not result then return nil, err, kind end
         return {result}
     end
     local args = {n}
@@ -292,8 +312,8 @@ function _M:take(now_us, checks, peek)
         args[to + 5] = format("%d", check.cost)
         to = to + 5
     end
-    local reply, kind, err = self:call("take", args)
-    if not reply then return nil, kind, err end
+    local reply, err, kind = self:call("take", args)
+    if not reply then return nil, err, kind end
     return read_reply(reply, checks)
 end
 
