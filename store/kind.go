@@ -33,7 +33,7 @@ func (e *kindError) Unwrap() error { return e.err }
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
-//	pool      no free connection in time
+//	pool      no free connection in time, here or in Redis
 //	network   no connection, or a lost one; unknown likewise
 //	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
 //	clusterdown, moved, crossslot: what Redis said
@@ -123,6 +123,8 @@ func kindOfReply(text string) string {
 		{"ACL failure in script", "noperm"},
 		{"The user executing the script can't", "noperm"},
 		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
+		{"invalid password", "noauth"},
+		{"max number of clients reached", "pool"},
 		{"non local key", "crossslot"},
 		{"do not hash to the same slot", "crossslot"},
 	} {

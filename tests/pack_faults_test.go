@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"net"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authz/store"
 )
 
 // What Redis does when it does not answer the pack, and that no request is charged twice for it.
@@ -219,32 +227,55 @@ func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
 	awaitAdmitted()
 }
 
+// redisReplies are errors of Redis and the kind of each, from vectors/kind. The service is asked in
+// store/kind_test.go.
+func redisReplies(t *testing.T) iter.Seq2[string, string] {
+	t.Helper()
+	text, err := os.ReadFile("vectors/kind/replies.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(kind, reply string) bool) {
+		for line := range strings.Lines(string(text)) {
+			if kind, reply, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); !yield(kind, reply) {
+				return
+			}
+		}
+	}
+}
+
 // C114: the word that tells stands first in Redis 7's errors, and further back in Redis 6's.
 func TestBothWordingsOfRedisHaveOneKind(t *testing.T) {
 	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
-	for text, want := range map[string]string{
-		"READONLY You can't write against a read only replica. script: 1, on @user_script:3.":                                               "readonly",
-		"ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -READONLY You can't write against a read only replica.":   "readonly",
-		"OOM command not allowed when used memory > 'maxmemory'. script: 1, on @user_script:3.":                                             "oom",
-		"ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'.": "oom",
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist on disk.":                                  "misconf",
-		"LOADING Redis is loading the dataset in memory":                                                                                    "loading",
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                                            "busy",
-		"NOAUTH Authentication required.":                                                                      "noauth",
-		"WRONGPASS invalid username-password pair or user is disabled.":                                        "noauth",
-		"ERR invalid password":                                                                                 "noauth",
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                     "noperm",
-		"ERR The user executing the script can't run this command or subcommand script: 1, on @user_script:3.": "noperm",
-		"CLUSTERDOWN The cluster is down":                                                                      "clusterdown",
-		"MOVED 3999 127.0.0.1:6381":                                                                            "moved",
-		"CROSSSLOT Keys in request don't hash to the same slot":                                                "crossslot",
-		"ERR max number of clients reached":                                                                    "pool",
-		"NOREPLICAS Not enough good replicas to write.":                                                        "other",
-		"ERR unknown command":                                                                                  "other",
-	} {
-		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').reply([==[%s]==]))", text), want)
+	for want, reply := range redisReplies(t) {
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').reply([==[%s]==]))", reply), want)
 	}
 }
+
+// The metrics have the kinds of the service, in its order, and a client can cause the same ones.
+func TestThePackHasTheKindsOfTheService(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	kinds := []string{}
+	for _, m := range regexp.MustCompile(`(?m)^authz_store_errors_total\{kind="(\w+)"\} 0$`).FindAllStringSubmatch(s.send(t, "GET /metrics", "").body, -1) {
+		kinds = append(kinds, m[1])
+	}
+	same(t, strings.Join(kinds, " "), strings.Join(store.Kinds, " "))
+
+	asError := map[string]error{"timeout": context.DeadlineExceeded, "network": io.EOF, "malformed": redis.Nil}
+	for kind, reply := range redisReplies(t) {
+		asError[kind] = redisSaid(reply)
+	}
+	for _, kind := range store.Kinds {
+		same(t, store.Kind(asError[kind]), kind)
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.decision').client_caused(%q))", kind), fmt.Sprint(store.ClientCanCause(asError[kind])))
+	}
+}
+
+// redisSaid is an error as Redis sends one.
+type redisSaid string
+
+func (e redisSaid) Error() string { return string(e) }
+func (redisSaid) RedisError()     {}
 
 // C121: a nginx or a Redis that is short of what requests use up is not a Redis that is away: a flood
 // could bring it about, and would switch off a limit that says "allow".

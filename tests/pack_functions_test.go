@@ -78,6 +78,61 @@ func TestWrongNumbersAreBlamedOnTheCaller(t *testing.T) {
 	s.eval(t, `authz.token_bucket("k", {limit = 1, window_us = 1000, now_us = -1})`, "code:1: authz.token_bucket: now_us = -1, want 0 to 9007199254740991")
 }
 
+// The bounds of each number are the script's own: at either end Redis takes it, and one further both say the
+// same of it.
+func TestTheBoundsOfTheNumbersAreThoseOfTheScripts(t *testing.T) {
+	scripts := startScripts(t)
+	s := startPack(t, scripts.redisServer, "", siteConf{limits: noLimits, server: evalLua})
+	const most = 1<<53 - 1
+	both := func(algorithm, name string, value int) (pack, redis string) {
+		t.Helper()
+		third := map[string]string{"token_bucket": "burst", "leaky_bucket": "burst", "fixed_window": "offset_us", "sliding_counter": "offset_us"}[algorithm]
+		numbers := map[string]int{"limit": 1, "window_us": 31622400000000, "burst": 1, "offset_us": 0, "cost": 1, "now_us": 1767225600000000}
+		numbers[name] = value
+		code, argv := fmt.Sprintf("show(authz.%s('k', {peek = true", algorithm), []any{}
+		for _, n := range []string{"limit", "window_us", third, "cost", "now_us"} {
+			if n != "" {
+				code += fmt.Sprintf(", %s = %d", n, numbers[n])
+			}
+			argv = append(argv, numbers[n]) // no name: 0
+		}
+		pack = strings.TrimSpace(s.send(t, "POST /eval", code+"}))").body)
+		reply, err := scripts.EvalSha(t.Context(), scripts.sha[algorithm], []string{"k"}, append(argv, 1)...).Slice()
+		if err != nil {
+			// A whole word of digits is not quoted there, and a minus makes none.
+			return strings.TrimPrefix(pack, "code:1: authz."+algorithm+": "), strings.ReplaceAll(err.Error()[len("ERR ARGV[1]: "):], `"`, "")
+		}
+		return pack, fmt.Sprint(reply[0].(int64) == 1, " ", reply[1], " ", reply[2], " ", reply[3])
+	}
+	within := func(algorithm, name string, low, high int) {
+		t.Helper()
+		for _, value := range []int{low - 1, low, high, high + 1} {
+			pack, redis := both(algorithm, name, value)
+			outside := value < low || value > high
+			if pack != redis || outside != strings.HasPrefix(redis, fmt.Sprintf("%s = %d, want %d to %d", name, value, low, high)) {
+				t.Errorf("%s, %s = %d, want %d to %d:\nthe pack says  %s\nthe script says %s", algorithm, name, value, low, high, pack, redis)
+			}
+		}
+	}
+	for _, algorithm := range algorithms {
+		within(algorithm, "window_us", 1000, 31622400000000)
+		within(algorithm, "now_us", 0, most)
+		if algorithm != "sliding_window" {
+			within(algorithm, "cost", 1, most)
+		}
+	}
+	within("token_bucket", "limit", 1, most)
+	within("token_bucket", "burst", 1, 284)
+	within("leaky_bucket", "limit", 1, most)
+	within("leaky_bucket", "burst", 0, 283)
+	within("fixed_window", "limit", 1, most)
+	within("fixed_window", "offset_us", 0, 31622399999999)
+	within("sliding_window", "limit", 1, 10000)
+	within("sliding_window", "cost", 1, 100)
+	within("sliding_counter", "limit", 1, 284)
+	within("sliding_counter", "offset_us", 0, 31622399999999)
+}
+
 // What the world does is returned.
 func TestAFailureOfRedisIsReturned(t *testing.T) {
 	r := startRedis(t)

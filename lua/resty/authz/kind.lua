@@ -14,7 +14,8 @@ local KINDS = {
 }
 local PHRASES = {
     {"ACL failure in script", "noperm"}, {"The user executing the script can't", "noperm"},
-    {"max number of clients reached", "pool"}, {"invalid password", "noauth"},
+    {"unauthenticated multibulk length", "noauth"}, -- an EVALSHA of more than ten words
+    {"invalid password", "noauth"}, {"max number of clients reached", "pool"},
     {"do not hash to the same slot", "crossslot"}, {"non local key", "crossslot"},
 }
 
