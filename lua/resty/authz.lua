@@ -116,22 +116,22 @@ end
 
 -- Asks Redis, or the refusal cache in front of it.
 local function ask_redis(self, checks)
-    local epoch = self.refusals and self.refusals:epoch()
-    if epoch then
-        local refusal = self.refusals:find(epoch, checks, self.metrics)
+    local age = self.refusals and self.refusals:age(self.policy:current())
+    if age then
+        local refusal = self.refusals:find(age, checks, self.metrics)
         if refusal then
             self.metrics:cached()
             return refusal
         end
     end
-    local sent_us = epoch and self.shdict.now_us()
+    local sent_us = age and self.shdict.now_us()
     local results, err, kind = self.redis:take(nil, checks)
     if not results then
         return degrade(self, checks, err, kind)
     end
     local d = decide(self, checks, results)
-    if epoch and d.verdict == "limited" then
-        self.refusals:remember(epoch, checks, results, sent_us)
+    if age and d.verdict == "limited" then
+        self.refusals:remember(age, checks, results, sent_us)
     end
     return d
 end
@@ -178,6 +178,21 @@ local function decide_request(self, set)
     return d
 end
 
+-- The phases that cannot wait, for Redis or for another worker.
+local HASTY = {
+    init = true, init_worker = true, exit_worker = true, set = true, balancer = true, header_filter = true,
+    body_filter = true, log = true, ssl_session_store = true,
+}
+
+-- An error at the line of the user, who called our caller's caller, in a phase that cannot wait.
+local function check_phase(what)
+    local phase = ngx.get_phase()
+    if HASTY[phase] then
+        error(format("authz.%s: this is %s, want a phase that can wait, such as access, content or timer",
+            what, phase), 4)
+    end
+end
+
 -- The decision of a client request. It may have been made before: nginx runs the phases again after an
 -- internal redirect and after a rewrite, which is still the same request. The marker is a variable, since
 -- they survive that and ngx.ctx does not. A subrequest is part of a request that was decided.
@@ -185,6 +200,7 @@ local function check(self)
     if not self.policy then
         error("authz: check() and access() need new{policy = …}", 3)
     end
+    check_phase("check")
     local var = ngx.var
     local status = var.authz_status
     if not status then
@@ -232,6 +248,7 @@ end
 
 -- Decides one key by the numbers that the caller brings: the result, or nil, what went wrong and its kind.
 local function take_one(self, algorithm, key, given)
+    check_phase(algorithm)
     local row, problem = numbers.check(algorithm, key, given, self.functions.gcd)
     if not row then
         error(format("authz.%s: %s", algorithm, problem), 3)
@@ -296,9 +313,6 @@ function _M.new(options)
         functions = scripts.fragments(loaded), style = style, admitted_headers = options.admitted_headers,
         metrics = metrics.new(options.metrics and ngx.shared[options.metrics]),
     }
-    self.shdict = shdict.new(ngx.shared[options.dict or "authz"], self.functions, function(event)
-        self.metrics:dict_event(event)
-    end)
     if options.redis then
         self.redis, problem = redis.new(options.redis, loaded, function(kind, text)
             log_seldom(self, kind, text)
@@ -307,6 +321,15 @@ function _M.new(options)
             error("authz.new: " .. problem, 2)
         end
     end
+    -- What the dict holds while a Redis is away is that Redis's, and no other's that shares the dict.
+    local scope = self.redis and ngx.encode_base64(ngx.sha1_bin(self.redis.connect_options.pool)) or ""
+    self.shdict = shdict.new(ngx.shared[options.dict or "authz"], self.functions, scope, function(event)
+        self.metrics:dict_event(event)
+        if event == "full" then
+            log_seldom(self, event, "lua_shared_dict " .. (options.dict or "authz")
+                .. " has no room for an entry, which counts as never used: make it larger")
+        end
+    end)
     if options.policy then
         self.policy, err = policy.new(options.policy)
         if not self.policy then
@@ -314,9 +337,7 @@ function _M.new(options)
         end
     end
     if options.refusal_cache then
-        self.refusals = refusals.new(self.shdict, self.redis, function()
-            return self.policy:current().key_prefix .. ":v1:epoch"
-        end)
+        self.refusals = refusals.new(self.shdict, self.redis)
     end
     return handle(self)
 end

@@ -7,6 +7,25 @@
 local concat = table.concat
 
 local VERDICTS = {"admitted", "limited", "blocked", "unavailable"}
+local KINDS = {
+    "timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
+    "noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other",
+}
+
+-- The series of a name for all values of its one label, by value and in a list.
+local function labelled(name, label, values)
+    local series = {}
+    for i, value in ipairs(values) do
+        series[i] = name .. "{" .. label .. '="' .. value .. '"}'
+        series[value] = series[i]
+    end
+    return series
+end
+
+local REQUESTS = labelled("authz_requests_total", "verdict", VERDICTS)
+local DEGRADED = labelled("authz_degraded_total", "on_error", {"allow", "local", "deny"})
+local STORE_ERRORS = labelled("authz_store_errors_total", "kind", KINDS)
+local DICT_WRITES = labelled("authz_dict_writes_total", "event", {"evicted", "full"})
 
 local _M = {}
 _M.__index = _M
@@ -24,14 +43,14 @@ end
 
 --- Counts an answer to a request.
 function _M:request(verdict)
-    add(self, 'authz_requests_total{verdict="' .. verdict .. '"}')
+    add(self, REQUESTS[verdict])
 end
 
--- The series of a limit's verdicts. A limit keeps them.
+-- The series of a limit, by verdict, and that of its missing key parts. A limit keeps them.
 local series_of = setmetatable({}, {__mode = "k"})
 
 local function limit_series(limit)
-    local series = {}
+    local series = {missing = 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}'}
     for _, verdict in ipairs(VERDICTS) do
         local shadow = limit.shadow and "shadow_" or ""
         series[verdict] =
@@ -48,17 +67,17 @@ end
 
 --- Counts a request in which a part of the limit's key was missing.
 function _M:missing(limit)
-    add(self, 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}')
+    add(self, (series_of[limit] or limit_series(limit)).missing)
 end
 
 --- Counts a request that on_error decided.
 function _M:degraded(by)
-    add(self, 'authz_degraded_total{on_error="' .. by .. '"}')
+    add(self, DEGRADED[by])
 end
 
 --- Counts a request that Redis could not decide.
 function _M:store_error(kind)
-    add(self, 'authz_store_errors_total{kind="' .. kind .. '"}')
+    add(self, STORE_ERRORS[kind])
 end
 
 --- Counts a request that the refusal cache answered.
@@ -68,19 +87,7 @@ end
 
 --- Counts writes for which the dict of buckets dropped others ("evicted") or had no room ("full").
 function _M:dict_event(event)
-    add(self, 'authz_dict_writes_total{event="' .. event .. '"}')
-end
-
-local KINDS = {
-    "timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
-    "noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other",
-}
-local function labelled(name, label, values)
-    local series = {}
-    for i, value in ipairs(values) do
-        series[i] = name .. "{" .. label .. '="' .. value .. '"}'
-    end
-    return series
+    add(self, DICT_WRITES[event])
 end
 
 -- The series of the limits in force: all of them, so that each begins at 0.
@@ -90,7 +97,7 @@ local function of_limits(limits)
         for _, verdict in ipairs(limit.shadow and {"admitted", "limited"} or VERDICTS) do
             decisions[#decisions + 1] = limit_series(limit)[verdict]
         end
-        missing[i] = 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}'
+        missing[i] = limit_series(limit).missing
     end
     return decisions, missing
 end
@@ -106,19 +113,18 @@ function _M:text(limits)
         end
     end
     local decisions, missing = of_limits(limits)
-    show("authz_requests_total", "Requests by the answer that they got.",
-        labelled("authz_requests_total", "verdict", VERDICTS))
+    show("authz_requests_total", "Requests by the answer that they got.", REQUESTS)
     show("authz_decisions_total", "What each limit said of the requests that met it; a request is admitted "
         .. "when every limit but the shadows admits it.", decisions)
     show("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", missing)
     show("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.",
-        labelled("authz_degraded_total", "on_error", {"allow", "local", "deny"}))
+        DEGRADED)
     show("authz_store_errors_total", "Requests that the store could not decide, by what went wrong.",
-        labelled("authz_store_errors_total", "kind", KINDS))
+        STORE_ERRORS)
     show("authz_cached_refusals_total", "Requests that the refusal cache answered.",
         {"authz_cached_refusals_total"})
     show("authz_dict_writes_total", "Writes for which the shared dict dropped other buckets, or had no room.",
-        labelled("authz_dict_writes_total", "event", {"evicted", "full"}))
+        DICT_WRITES)
     lines[#lines + 1] = ""
     return concat(lines, "\n")
 end

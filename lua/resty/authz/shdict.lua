@@ -23,19 +23,31 @@ local LOG = "timelog:" -- begins the stored log of a sliding window; doubles, ol
 local _M = {}
 _M.__index = _M
 
---- new is the store in dict, an ngx.shared.NAME. functions are scripts.fragments; count(name) is
--- told of "evicted", when live entries had to go, and "full", when that did not help.
-function _M.new(dict, functions, count)
-    return setmetatable({dict = dict, functions = functions, count = count}, _M)
+--- new is the store in dict, an ngx.shared.NAME. functions are scripts.fragments; scope is what its
+-- keys begin with, which tells apart the stores in one dict; count(name) is told of "evicted", when live
+-- entries had to go, and "full", when that did not help.
+function _M.new(dict, functions, scope, count)
+    return setmetatable({dict = dict, functions = functions, scope = scope, count = count}, _M)
 end
 
-local function lock(dict)
-    for _ = 1, SPINS do
-        local added, err = dict:add(LOCK, true, LOCK_SECONDS)
-        -- A dict without room for this entry cannot keep buckets either.
-        if added or err ~= "exists" then return end
+-- Takes the lock in the name of this worker.
+local function lock(self)
+    local dict, pid, tries = self.dict, ngx.worker.pid(), 0
+    while true do
+        local added, err = dict:add(LOCK, pid, LOCK_SECONDS)
+        if added then return end
+        tries = tries + 1
+        if tries >= SPINS then
+            -- Each try made room: a dict that has none for this entry even so keeps no buckets either.
+            if err ~= "exists" then return self.count("full") end
+            ngx.sleep(0.001)
+        end
     end
-    repeat ngx.sleep(0.001) until dict:add(LOCK, true, LOCK_SECONDS)
+end
+
+-- A worker that was stopped for longer than the lock lasts leaves it to whoever has it now.
+local function unlock(self)
+    if self.dict:get(LOCK) == ngx.worker.pid() then self.dict:delete(LOCK) end
 end
 
 -- How many of the first n times, which ascend, are not after time_us.
@@ -67,9 +79,9 @@ end
 local function look(self, check, now_us)
     local algorithm, rate, f = check.limit.algorithm, check.rate, self.functions
     if algorithm == "sliding_window" then
-        return look_log(self.dict, check.key, now_us, rate.limit, rate.window_us, check.cost)
+        return look_log(self.dict, self.scope .. check.key, now_us, rate.limit, rate.window_us, check.cost)
     end
-    local state, found = self.dict:get(check.key), {}
+    local state, found = self.dict:get(self.scope .. check.key), {}
     if type(state) ~= "string" then state = false end
     if algorithm == "fixed_window" then
         found.number, found.left_us, found.count =
@@ -143,7 +155,7 @@ local function charge(self, check, found, result, now_us, spare_ms)
     local state, _ = charged(check, found, now_us), nil
     if check.limit.algorithm == "leaky_bucket" then result.wait_us = result.reset_us end -- the hold
     _, result.remaining, _, result.reset_us = answer(self, check, found, now_us, 0)
-    self:set(check.key, state, (ceil(result.reset_us / 1000) + spare_ms) / 1000)
+    self:set(self.scope .. check.key, state, (ceil(result.reset_us / 1000) + spare_ms) / 1000)
 end
 
 -- Evaluates every check, and charges all that allow when none but shadows refuses.
@@ -175,11 +187,11 @@ end
 -- false), remaining, wait_us, reset_us. now_us nil or 0: nginx's clock. A peek charges nothing.
 -- It may yield only before it begins.
 function _M:take(now_us, checks, peek)
-    if not peek then lock(self.dict) end
+    if not peek then lock(self) end
     local spare_ms = 60000
     if not now_us or now_us == 0 then now_us, spare_ms = self.now_us(), 0 end
     local results = take(self, now_us, spare_ms, checks, peek)
-    if not peek then self.dict:delete(LOCK) end
+    if not peek then unlock(self) end
     return results
 end
 
