@@ -1,10 +1,12 @@
 package tests
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -37,8 +39,10 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		nameless = {port = %[2]s, tls = true, timeout = "10s"},
 		unverified = {port = %[2]s, tls = true, tls_verify = false, timeout = "10s"},
 		plain = {port = %[2]s, timeout = "10s"},
-		slow = {port = %[4]d, connect_timeout = "1h", send_timeout = "1h", read_timeout = "100ms"},
-	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port)
+		connecting = {port = %[5]d, connect_timeout = "100ms", send_timeout = "1m", read_timeout = "1m"},
+		sending = {port = %[4]d, connect_timeout = "1m", send_timeout = "100ms", read_timeout = "1m"},
+		reading = {port = %[4]d, connect_timeout = "1m", send_timeout = "1m", read_timeout = "100ms"},
+	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port, fullPort(t))
 	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
 		lua_ssl_trusted_certificate %s;
 		lua_ssl_verify_depth 1;
@@ -49,6 +53,8 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		}
 		server {
 			listen LISTEN;
+			client_max_body_size 32m;
+			client_body_buffer_size 32m;
 			location ~ ^/redis/?(.*)$ {
 				content_by_lua_block { local d = require "driver"; d.take(d.redis[ngx.var[1]]) }
 			}
@@ -59,10 +65,16 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		{"nameless", "network"}, {"unverified", "admitted"}, {"stranger", "network"}, {"plain", "network"}, {"tls", "admitted"}} {
 		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
 	}
-	begun := time.Now()
-	same(t, packStore{p, "/redis/slow"}.kind(c), "timeout")
-	if took := time.Since(begun); took < 100*time.Millisecond {
-		t.Errorf("the read timeout came after %v, want 100 ms", took)
+	large := check(c.Limit, strings.Repeat("u", 16<<20), 1) // no buffer takes it
+	for _, name := range []string{"connecting", "sending", "reading"} {
+		begun, what := time.Now(), c
+		if name == "sending" {
+			what = large
+		}
+		same(t, name+" "+packStore{p, "/redis/" + name}.kind(what), name+" timeout")
+		if took := time.Since(begun); took < 100*time.Millisecond || took > 30*time.Second {
+			t.Errorf("%s took %v, want 100 ms and no minute", name, took)
+		}
 	}
 	same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "995")
 
@@ -79,4 +91,28 @@ func freePort(t testing.TB) string {
 	}
 	defer l.Close()
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// fullPort is a TCP port to which nobody connects any more: its queue is full.
+func fullPort(t testing.TB) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := at.(*syscall.SockaddrInet4).Port
+	waiting, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port)) // all that it has room for
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { waiting.Close() })
+	return port
 }
