@@ -15,7 +15,7 @@ function _M.start(redis_options)
     for name, options in pairs(redis_options) do
         _M.redis[name] = assert(redis.new(options, _M.scripts, function() end))
     end
-    _M.shdict = shdict.new(ngx.shared.authz, scripts.fragments(_M.scripts), function() end)
+    _M.shdict = shdict.new(ngx.shared.authz, scripts.fragments(_M.scripts), "", function() end)
 end
 
 function _M.take(store)
