@@ -13,8 +13,6 @@ import (
 	"authz/redisscripts"
 )
 
-//go:generate sh -c "{ echo '-- redisscripts/v1/SHA1SUMS as Lua, since opm carries nothing else. go generate writes it.'; echo 'return [['; cat ../redisscripts/v1/SHA1SUMS; echo ']]'; } > ../lua/resty/authz/v1/sha1sums.lua"
-
 // What Go embeds, what nginx loaded and what Redis calls them is one and the same.
 func TestEverySideHasTheSameScripts(t *testing.T) {
 	r := startRedis(t)

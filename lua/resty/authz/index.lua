@@ -6,10 +6,10 @@
 
 local find, sub = string.find, string.sub
 local new_table = require "table.new"
-local field = require "resty.authz.field"
 local ip = require "resty.authz.ip"
+local slots = require "resty.authz.slot"
 local split = require("resty.authz.path").split
-local PATH, HOST = field.PATH, field.HOST
+local PATH, HOST = slots.PATH, slots.HOST
 
 local _M = {}
 
@@ -194,7 +194,7 @@ local function add_of_pieces(found, by_text, pieces)
 end
 
 local function add_of_slot(found, lists, q)
-    local value = field.value(q, lists.slot)
+    local value = slots.value(q, lists.slot)
     if not value then
         return
     end
@@ -204,19 +204,19 @@ local function add_of_slot(found, lists, q)
         add(found, lists.prefix[sub(value, 1, lengths[i])])
     end
     if lists.has_pieces then
-        add_of_pieces(found, lists.piece, field.pieces(q, lists.slot))
+        add_of_pieces(found, lists.piece, slots.pieces(q, lists.slot))
     end
 end
 
 --- The rules that a request may meet, by number, in order.
 function _M.candidates(index, q)
-    local always, slots = index.always, index.slots
+    local always, asked = index.always, index.slots
     local found = new_table(#always + 8, 0)
     for i = 1, #always do
         found[i] = always[i]
     end
-    for i = 1, #slots do
-        add_of_slot(found, slots[i], q)
+    for i = 1, #asked do
+        add_of_slot(found, asked[i], q)
     end
     local address = q.address
     local family = index.ip[address and #address]

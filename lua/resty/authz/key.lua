@@ -3,11 +3,11 @@
 
 local byte, find, format, sub = string.byte, string.find, string.format, string.sub
 local concat = table.concat
-local field = require "resty.authz.field"
 local ip = require "resty.authz.ip"
 local memo = require "resty.authz.memo"
 local pattern = require "resty.authz.pattern"
 local sha256 = require "resty.authz.sha256"
+local slots = require "resty.authz.slot"
 
 local _M = {}
 
@@ -48,7 +48,7 @@ local function digest(text)
     return "*" .. sha256(text, DIGEST_BYTES)
 end
 
-local SLOTS = {host = field.HOST, method = field.METHOD, zone = field.ZONE, ["path:raw"] = field.PATH}
+local SLOTS = {host = slots.HOST, method = slots.METHOD, zone = slots.ZONE, ["path:raw"] = slots.PATH}
 
 -- The parts that several limits have are made once in a request: known has them, by head.
 local function compile_part(sp, fields, known)
@@ -63,7 +63,7 @@ local function compile_part(sp, fields, known)
             part.texts[i] = sp.head .. text
         end
     elseif sp.name then
-        part.slot = field.slot(fields, sp.kind, sp.name)
+        part.slot = slots.of(fields, sp.kind, sp.name)
     end
     known[sp.head] = part
     return part
@@ -83,7 +83,7 @@ function _M.compile(policy, limit, paths, fields, parts)
     local key = {
         missing = limit.missing, paths = paths,
         cost = limit.cost, cost_max = limit.cost_max,
-        cost_slot = limit.cost_header and field.slot(fields, "header", limit.cost_header),
+        cost_slot = limit.cost_header and slots.of(fields, "header", limit.cost_header),
         head = policy.key_prefix .. ":v1:{",
         tail = "}:" .. limit.name .. ":" .. CODES[limit.algorithm],
         overrides = limit.overrides, lengths = override_lengths(limit.override_prefixes),
@@ -106,7 +106,7 @@ end
 
 local function lacks(q, part)
     local slot = part.slot
-    return slot and not field.value(q, slot)
+    return slot and not slots.value(q, slot)
 end
 
 --- Whether a part of the key is missing.
@@ -127,10 +127,10 @@ local function part_text(q, key, part)
     if part.kind == "ip" then
         text = part.head .. (q.address and key.group_text(q.address) or "unknown")
     elseif part.kind == "path" then
-        local place = pattern.first(key.paths, q.values[field.PATH], field.pieces(q, field.PATH))
+        local place = pattern.first(key.paths, q.values[slots.PATH], slots.pieces(q, slots.PATH))
         text = part.texts[place]
     else
-        local value = field.value(q, part.slot) or ""
+        local value = slots.value(q, part.slot) or ""
         if value ~= "" and (part.secret or #value > LONGEST_VALUE) then
             text = part.head .. digest(value)
         else
@@ -190,7 +190,7 @@ function _M.cost_of(q, key)
     if not key.cost_slot then
         return key.cost
     end
-    local value = field.value(q, key.cost_slot)
+    local value = slots.value(q, key.cost_slot)
     if not value or #value > 16 or byte(value, 1) == 48 then
         return key.cost_max
     end

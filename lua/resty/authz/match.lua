@@ -1,13 +1,13 @@
 --- Which rules meet a request, and whose buckets it charges: the limits file as `authz compile` writes
 -- it (limits/json.go says what is in it), compiled once and asked for every request.
 
-local field = require "resty.authz.field"
 local index = require "resty.authz.index"
 local ip = require "resty.authz.ip"
 local key = require "resty.authz.key"
 local memo = require "resty.authz.memo"
 local path = require "resty.authz.path"
 local pattern = require "resty.authz.pattern"
+local slots = require "resty.authz.slot"
 
 local target_of, address_of = memo.of(path.target), memo.of(ip.parse)
 
@@ -28,13 +28,13 @@ local function compile_condition(sp, fields)
         paths = paths or {}
         paths[i] = path.decode(text)
     end
-    condition.paths = add(field.PATH, paths, "/")
-    add(field.HOST, sp.host, ".")
-    add(field.METHOD, sp.method)
-    add(field.ZONE, sp.zone)
+    condition.paths = add(slots.PATH, paths, "/")
+    add(slots.HOST, sp.host, ".")
+    add(slots.METHOD, sp.method)
+    add(slots.ZONE, sp.zone)
     for _, kind in ipairs {"header", "cookie", "query"} do
         for name, texts in pairs(sp[kind] or {}) do
-            add(field.slot(fields, kind, name), texts)
+            add(slots.of(fields, kind, name), texts)
         end
     end
     if sp.ip then
@@ -75,7 +75,7 @@ end
 function _M.compile(policy)
     local set = {
         version = policy.version, key_prefix = policy.key_prefix, defaults = policy.defaults,
-        limits = policy.limits, fields = field.new(), rules = {},
+        limits = policy.limits, fields = slots.new(), rules = {},
     }
     for _, sp in ipairs(policy.deny) do
         compile_rule(set, sp, "deny")
@@ -105,12 +105,12 @@ local function holds(condition, q)
     local fields = condition.fields
     for i = 1, #fields do
         local f = fields[i]
-        local value = field.value(q, f.slot)
+        local value = slots.value(q, f.slot)
         if not value then
             return false
         end
         local list = f.any_of
-        if not pattern.first(list, value, list.globs[1] and field.pieces(q, f.slot)) then
+        if not pattern.first(list, value, list.globs[1] and slots.pieces(q, f.slot)) then
             return false
         end
     end
@@ -167,7 +167,7 @@ function set_mt.match(set, attrs)
         m.verdict = "deny"
         return m
     end
-    local q = field.request(set.fields, attrs, request_path, query, attrs.ip and address_of(attrs.ip))
+    local q = slots.request(set.fields, attrs, request_path, query, attrs.ip and address_of(attrs.ip))
     local found, rules = index.candidates(set.index, q), set.rules
     for i = 1, #found do
         if ask(m, rules[found[i]], q) then

@@ -1,6 +1,6 @@
 --- What the rules ask of a request. Every value that a rule can ask for has a slot: path, host, method
 -- and zone, then the headers, cookies and query arguments that the limits file names.
--- limits/field.go says the same in Go.
+-- limits/slot.go says the same in Go.
 
 local byte, char, find, lower, sub = string.byte, string.char, string.find, string.lower, string.sub
 local concat = table.concat
@@ -23,7 +23,7 @@ function _M.new()
 end
 
 --- The slot of a header (in lower case), cookie or query argument.
-function _M.slot(fields, kind, name)
+function _M.of(fields, kind, name)
     local slots = fields[kind]
     if not slots[name] then
         local slot = fields.count + 1
