@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ type signal uint8
 const (
 	answered signal = iota // there is a reply or an error
 	late                   // the deadline has passed; the pending belongs to nobody
-	crowded                // likewise, before it was sent: Redis lives, and has too much to do
+	crowded                // likewise, but Redis has answered others meanwhile: it lives, and has too much to do
 	lead                   // it has been given a lane: it is to send what waits
 )
 
@@ -63,6 +64,7 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	switch {
 	case l.busy < maxLanes:
 		l.busy++
+		p.heard = math.MaxInt64 // it does not wait
 		return true, nil
 	case len(l.queue) == maxQueue:
 		return false, errQueueFull
@@ -108,8 +110,15 @@ func (l *lanes) leave(c *call) {
 	if i := slices.Index(l.flying, c); i >= 0 {
 		l.flying = slices.Delete(l.flying, i, i+1)
 	}
-	if c.answered {
+	switch {
+	case c.answered:
 		l.heard++
+	case c.late:
+		for _, p := range c.members {
+			if l.outrun(p) {
+				p.err = errCrowded
+			}
+		}
 	}
 	var next *pending
 	if n := l.fit(0, 0); n > 0 {
@@ -137,32 +146,35 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
+// outrun says whether Redis has answered others since p began to wait. Then it is we who are too many,
+// and not Redis that hangs, also if p has been sent at last.
+func (l *lanes) outrun(p *pending) bool { return l.heard > p.heard }
+
 // expire tells those whose deadline has passed, and comes again at the next deadline.
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	l.watchAt = 0
-	isLate := func(p *pending, why signal) bool {
+	isLate := func(p *pending) bool {
 		switch {
 		case p.left:
 		case p.deadline <= now:
 			p.left = true
-			p.wake <- why
+			if l.outrun(p) {
+				p.wake <- crowded
+			} else {
+				p.wake <- late
+			}
 		case l.watchAt == 0 || p.deadline < l.watchAt:
 			l.watchAt = p.deadline
 		}
 		return p.left
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool {
-		if l.heard > p.heard {
-			return isLate(p, crowded)
-		}
-		return isLate(p, late)
-	})
+	l.queue = slices.DeleteFunc(l.queue, isLate)
 	for _, c := range l.flying {
 		for _, p := range c.members[1:] { // the first is the sender, and go-redis keeps its deadline
-			isLate(p, late)
+			isLate(p)
 		}
 	}
 	if l.watchAt != 0 {

@@ -152,29 +152,45 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 	}
 }
 
-// Whoever has not been sent tells a Redis that has too much to do from one that hangs: clients can bring
-// about the one, and must not switch a limit off.
-func TestWhoIsNeverSentKnowsWhetherRedisLives(t *testing.T) {
+// Whoever is late can tell a Redis that has too much to do from one that hangs: it has answered somebody
+// since. Clients can bring that about, and must not switch a limit off.
+func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
 	is := func(want string, end error) {
 		t.Helper()
-		l, calls, queue := waiting(t, 3)
+		l, calls, queue := waiting(t, 4)
+		expire := func(late ...*pending) string {
+			for _, p := range late {
+				p.deadline = l.now()
+			}
+			l.expire()
+			return strings.Join(told(queue), " ")
+		}
 		calls[0].end(end)
-		l.leave(calls[0]) // the third of the queue leads
-		queue = append(queue, pendingOf(false))
-		queue[3].deadline = l.now() + time.Hour
-		if free, err := l.enter(queue[3]); free || err != nil {
+		l.leave(calls[0])
+		younger := pendingOf(false)
+		younger.deadline = l.now() + time.Hour
+		if free, err := l.enter(younger); free || err != nil {
 			t.Fatalf("%v %v, want to wait", free, err)
 		}
-		for _, i := range []int{0, 3} {
-			queue[i].deadline = l.now()
+		queue = append(queue, younger)
+		got := expire(queue[0], younger) // before they are sent
+		next := new(call)
+		next.add(queue[3])
+		l.gather(next)
+		got += ", " + expire(queue[1]) // under way
+		for _, c := range []*call{next, calls[1]} {
+			c.end(&kindError{"timeout", context.DeadlineExceeded})
+			l.leave(c)
 		}
-		l.expire()
-		if got := strings.Join(told(queue), " "); got != want {
-			t.Errorf("after %v: got %s, want %s", end, got, want)
+		got += fmt.Sprintf(", %s %s, %s", Kind(queue[2].err), Kind(queue[3].err), Kind(calls[1].members[0].err))
+		if got != want {
+			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
 		}
 	}
-	is("crowded - lead late", nil) // nothing was answered since the fourth came
-	is("crowded - lead late", &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
-	is("late - lead late", &kindError{"timeout", context.DeadlineExceeded})
-	is("late - lead late", &kindError{"network", io.EOF})
+	// Nobody was answered since the fifth came, and the last never waited.
+	lives, hangs := "crowded - - lead late, - crowded - - -, queue queue, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
+	is(lives, nil)
+	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
+	is(hangs, &kindError{"timeout", context.DeadlineExceeded})
+	is(hangs, &kindError{"network", io.EOF})
 }

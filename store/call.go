@@ -23,7 +23,7 @@ type pending struct {
 
 	wake  chan signal // tells the caller, once, what has become of it
 	left  bool        // its caller has given up; under lanes.mu
-	heard int64       // lanes.heard when it began to wait
+	heard int64       // lanes.heard when it began to wait; MaxInt64: it did not
 }
 
 func newPending() any { return &pending{wake: make(chan signal, 1)} }
@@ -105,6 +105,7 @@ type call struct {
 	words   []any  // the whole command; points into the fields above and into the members
 
 	answered bool // Redis has sent a reply, or an error of its own
+	late     bool // it has not in time
 
 	// What is still to come of the reply.
 	began  bool
@@ -112,7 +113,7 @@ type call struct {
 }
 
 func (c *call) begin(nowUS int64) {
-	c.nowUS, c.keys, c.answered = nowUS, 0, false
+	c.nowUS, c.keys, c.answered, c.late = nowUS, 0, false, false
 	clear(c.members)
 	c.members = c.members[:0]
 }
@@ -144,7 +145,7 @@ func (c *call) args(command any, script string) []any {
 // end gives every member the error of the call.
 func (c *call) end(err error) {
 	var said redis.Error
-	c.answered = err == nil || errors.As(err, &said)
+	c.answered, c.late = err == nil || errors.As(err, &said), Kind(err) == "timeout"
 	for _, p := range c.members {
 		p.err = err
 	}

@@ -39,8 +39,8 @@ func (e *kindError) Unwrap() error { return e.err }
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
-//	queue     too many requests wait for Redis, or it has answered others until it was too late for
-//	          this one; nothing was charged
+//	queue     too many requests wait for Redis, or this one waited while it answered others until it
+//	          was too late; unknown likewise
 //	pool      no free connection in time
 //	network   no connection, or a lost one; unknown likewise
 //	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
