@@ -2,7 +2,7 @@
 # nginx is in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
 
-.PHONY: run test unit fuzz lint gen
+.PHONY: run test unit fuzz lint gen bench
 
 # The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.
 run:
@@ -15,6 +15,7 @@ test:
 
 unit:
 	go test -race -timeout 20m ./...
+	cd tests/bench && go test ./...
 
 fuzz:
 	.ci/fuzz 50000x
@@ -25,3 +26,8 @@ lint:
 # Composes redisscripts/v1 from redisscripts/src.
 gen:
 	go generate ./...
+
+# Side by side with what authz could be replaced by, into docs/performance.md; leave the machine alone
+# meanwhile. ARGS="-quick" is a minute and no more than a hint.
+bench:
+	cd tests/bench && go run . -docs ../../docs $(ARGS)

@@ -1,94 +1,86 @@
 package store
 
 import (
+	"errors"
 	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authz/limits"
 )
 
-// A call is one call of the script take: its arguments, in memory that is used again.
-type call struct {
-	keys    []keyArg
-	numbers []int64 // ARGV
-	words   []any   // the whole command; points into the fields above
-	head    [2]string
-	numkeys int
+// A pending is one request on its way to Redis. It has its own copy of the keys: whoever asked may
+// leave at the deadline and use the memory of its checks again, while the call is still being sent.
+type pending struct {
+	keys     []keyArg // in text
+	text     []byte
+	numbers  []int64       // its part of ARGV
+	reply    []int64       // its part of the reply: the status, and four numbers a check
+	err      error         // of the whole call
+	deadline time.Duration // by lanes.now
+
+	wake  chan signal // tells the caller, once, what has become of it
+	left  bool        // its caller has given up; under lanes.mu
+	heard int64       // lanes.heard when it began to wait; MaxInt64: it did not
 }
+
+func newPending() any { return &pending{wake: make(chan signal, 1)} }
 
 // A keyArg is a key that go-redis writes without a copy of its own.
 type keyArg []byte
 
 func (k *keyArg) MarshalBinary() ([]byte, error) { return *k, nil }
 
-func (c *call) begin(nowUS int64) {
-	c.keys = c.keys[:0]
-	c.numbers = append(c.numbers[:0], nowUS)
-}
-
-// add adds a request. Its keys are not copied.
-func (c *call) add(checks []limits.Check, peek bool) {
-	n := int64(len(checks))
+func (p *pending) begin(checks []limits.Check, peek bool, deadline time.Duration) {
+	p.keys, p.text, p.numbers, p.reply = p.keys[:0], p.text[:0], p.numbers[:0], p.reply[:0]
+	p.err, p.deadline = nil, deadline
+	n, bytes := int64(len(checks)), 0
 	if peek {
 		n = -n
 	}
-	c.numbers = append(c.numbers, n)
+	for i := range checks {
+		bytes += len(checks[i].Key)
+	}
+	p.text = slices.Grow(p.text, bytes) // keys are parts of it: it must not move
+	p.numbers = append(p.numbers, n)
 	for i := range checks {
 		k := &checks[i]
+		start := len(p.text)
+		p.text = append(p.text, k.Key...)
+		p.keys = append(p.keys, p.text[start:])
 		algorithm := int64(k.Limit.Algorithm)
 		if k.Limit.Shadow {
 			algorithm = -algorithm
 		}
-		c.keys = append(c.keys, k.Key)
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
-			c.numbers = append(c.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
+			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
 		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
-			c.numbers = append(c.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
+			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
 		default:
 			panic(unknown(k))
 		}
 	}
 }
 
-// args is the command: EVALSHA and a SHA, or EVAL and a text. It is valid until the next begin.
-func (c *call) args(command, script string) []any {
-	c.head = [2]string{command, script}
-	c.numkeys = len(c.keys)
-	c.words = append(slices.Grow(c.words[:0], 3+len(c.keys)+len(c.numbers)), c.head[0], &c.head[1], &c.numkeys)
-	for i := range c.keys {
-		c.words = append(c.words, &c.keys[i])
-	}
-	for i := range c.numbers {
-		c.words = append(c.words, &c.numbers[i])
-	}
-	return c.words
-}
-
-// readReply appends the results of one request to dst. A reply that is not exactly what the script
-// writes is an error, and never taken for an answer.
-func readReply(reply any, checks []limits.Check, dst []Result) ([]Result, error) {
-	flat, ok := reply.([]any)
-	if !ok {
-		return dst, malformed("%T, want numbers", reply)
-	}
-	if want := 1 + 4*len(checks); len(flat) != want {
-		return dst, malformed("%d numbers, want %d", len(flat), want)
-	}
-	var row [4]int64
-	status, ok := flat[0].(int64)
+// results appends the results of the request to dst. What the script does not write is an error, and
+// never taken for an answer.
+func (p *pending) results(checks []limits.Check, dst []Result) ([]Result, error) {
 	switch {
-	case !ok || status < -1 || status > 1:
-		return dst, malformed("status %v", flat[0])
-	case status == -1:
+	case p.err != nil:
+		return dst, p.err
+	case len(p.reply) != 1+4*len(checks):
+		return dst, malformed("%d numbers for a request, want %d", len(p.reply), 1+4*len(checks))
+	}
+	status := p.reply[0]
+	if status == -1 {
 		return dst, errWrongType
 	}
 	before, admitted := len(dst), int64(1)
 	for i := range checks {
-		for j := range row {
-			if row[j], ok = flat[1+4*i+j].(int64); !ok {
-				return dst[:before], malformed("%T, want a number", flat[1+4*i+j])
-			}
-		}
+		row := p.reply[1+4*i : 5+4*i]
 		if row[0] < 0 || row[0] > 1 || row[1] < 0 || row[2] < never || row[3] < 0 {
 			return dst[:before], malformed("row %v", row)
 		}
@@ -101,4 +93,95 @@ func readReply(reply any, checks []limits.Check, dst []Result) ([]Result, error)
 		return dst[:before], malformed("status %d, want %d by the rows", status, admitted)
 	}
 	return dst, nil
+}
+
+// A call is one call of the script take: the requests in it, and the memory to send them and to read
+// the reply.
+type call struct {
+	members []*pending
+	keys    int
+	nowUS   int64
+	script  string // SHA or text
+	words   []any  // the whole command; points into the fields above and into the members
+
+	answered bool // Redis has sent a reply, or an error of its own
+	late     bool // it has not in time
+
+	// What is still to come of the reply.
+	began  bool
+	member int
+}
+
+func (c *call) begin(nowUS int64) {
+	c.nowUS, c.keys, c.answered, c.late = nowUS, 0, false, false
+	clear(c.members)
+	c.members = c.members[:0]
+}
+
+func (c *call) add(p *pending) {
+	c.members = append(c.members, p)
+	c.keys += len(p.keys)
+}
+
+// args is the command: EVALSHA and a SHA, or EVAL and a text. It is valid until the next begin.
+func (c *call) args(command any, script string) []any {
+	c.script = script
+	c.words = append(c.words[:0], command, &c.script, &c.keys)
+	for _, p := range c.members {
+		for i := range p.keys {
+			c.words = append(c.words, &p.keys[i])
+		}
+	}
+	c.words = append(c.words, &c.nowUS)
+	for _, p := range c.members {
+		for i := range p.numbers {
+			c.words = append(c.words, &p.numbers[i])
+		}
+	}
+	c.began, c.member = false, 0
+	return c.words
+}
+
+// end gives every member the error of the call.
+func (c *call) end(err error) {
+	var said redis.Error
+	c.answered, c.late = err == nil || errors.As(err, &said), Kind(err) == "timeout"
+	for _, p := range c.members {
+		p.err = err
+	}
+}
+
+// numbers is how long the reply has to be.
+func (c *call) numbers() int { return len(c.members) + 4*c.keys }
+
+// Write takes the reply as go-redis reads it: one line, its end, the next. It gives every member its
+// own numbers. An error ends the reading; go-redis closes the connection then, unless Redis said it.
+func (c *call) Write(line []byte) (int, error) {
+	switch {
+	case line[0] == '\r':
+	case !c.began && line[0] == '-':
+		return 0, replyError(line[1:])
+	case !c.began && line[0] == '*':
+		n, err := strconv.Atoi(string(line[1:]))
+		if err != nil || n != c.numbers() {
+			return 0, malformed("%s numbers, want %d", line[1:], c.numbers())
+		}
+		c.began = true
+	case !c.began || line[0] != ':':
+		return 0, malformed("%q, want numbers", line)
+	default:
+		n, err := strconv.ParseInt(string(line[1:]), 10, 64)
+		if err != nil {
+			return 0, malformed("%q, want a number", line)
+		}
+		p := c.members[c.member]
+		if len(p.reply) == 0 && (n < -1 || n > 1) {
+			return 0, malformed("status %d", n)
+		}
+		p.reply = append(p.reply, n)
+		if len(p.reply) == 1+4*len(p.keys) {
+			c.member++
+		}
+	}
+	return len(line), nil
 }

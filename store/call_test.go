@@ -2,66 +2,127 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"authz/limits"
 )
 
-// C097: any other length or type than the script's is an error, and never an answer.
-func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
-	enforced, shadow := limitOf(limits.FixedWindow), limitOf(limits.FixedWindow)
-	shadow.Shadow = true
-	two := []limits.Check{checkOf(enforced, "a"), checkOf(shadow, "b")}
-	read := func(want string, reply any) {
-		t.Helper()
-		dst, err := readReply(reply, two, []Result{{Remaining: 7}})
-		got := fmt.Sprint(dst[1:], " ", Kind(err), " ", err)
-		if got != want || dst[0].Remaining != 7 {
-			t.Errorf("%v\ngot  %s\nwant %s", reply, got, want)
-		}
+// pendingOf is a request as Take makes it, over checks that go away at once.
+func pendingOf(peek bool, checks ...limits.Check) *pending {
+	p := newPending().(*pending)
+	for range 2 { // the second time in used memory
+		p.begin(checks, peek, 0)
 	}
-	flat := func(n ...int64) (reply []any) {
-		for _, v := range n {
-			reply = append(reply, v)
-		}
-		return reply
+	for i := range checks {
+		clear(checks[i].Key)
 	}
-	read("[{true 4 0 9} {true 3 8 7}]  <nil>", flat(1, 1, 4, 0, 9, 1, 3, 8, 7))
-	read("[{false 0 9 9} {true 3 0 7}]  <nil>", flat(0, 0, 0, 9, 9, 1, 3, 0, 7))
-	read("[{true 4 0 9} {false 0 -1 7}]  <nil>", flat(1, 1, 4, 0, 9, 0, 0, -1, 7)) // the shadow refuses nobody
-	bad := func(why string, reply any) {
-		t.Helper()
-		read("[] malformed Redis sent no reply of the script take: "+why, reply)
-	}
-	bad("<nil>, want numbers", nil)
-	bad("string, want numbers", "OK")
-	bad("int64, want numbers", int64(1))
-	bad("0 numbers, want 9", flat())
-	bad("5 numbers, want 9", flat(1, 1, 4, 0, 9))
-	bad("10 numbers, want 9", flat(1, 1, 4, 0, 9, 1, 3, 8, 7, 0))
-	bad("status 2", flat(2, 1, 4, 0, 9, 1, 3, 8, 7))
-	bad("status -2", flat(-2, 1, 4, 0, 9, 1, 3, 8, 7))
-	bad("status 1", []any{"1", int64(1), int64(4), int64(0), int64(9), int64(1), int64(3), int64(8), int64(7)})
-	bad("string, want a number", []any{int64(1), int64(1), "4", int64(0), int64(9), int64(1), int64(3), int64(8), int64(7)})
-	bad("<nil>, want a number", []any{int64(1), int64(1), int64(4), int64(0), int64(9), int64(1), int64(3), int64(8), nil})
-	bad("row [2 4 0 9]", flat(1, 2, 4, 0, 9, 1, 3, 8, 7))
-	bad("row [1 -1 0 9]", flat(1, 1, -1, 0, 9, 1, 3, 8, 7))
-	bad("row [1 4 -2 9]", flat(1, 1, 4, -2, 9, 1, 3, 8, 7))
-	bad("row [1 4 0 -9]", flat(1, 1, 4, 0, -9, 1, 3, 8, 7))
-	bad("status 1, want 0 by the rows", flat(1, 0, 0, 9, 9, 1, 3, 8, 7))
-	bad("status 0, want 1 by the rows", flat(0, 1, 4, 0, 9, 0, 0, 8, 7))
-	read("[] wrongtype WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix",
-		flat(-1, 0, 0, 0, 0, 0, 0, 0, 0))
+	return p
 }
 
+// twoMembers is a call with a request of two checks, the second a shadow, and one of one check.
+func twoMembers() (c *call, first, second []limits.Check) {
+	enforced, shadow := limitOf(limits.FixedWindow), limitOf(limits.FixedWindow)
+	shadow.Shadow = true
+	first = []limits.Check{checkOf(enforced, "a"), checkOf(shadow, "b")}
+	second = []limits.Check{checkOf(enforced, "c")}
+	c = new(call)
+	c.begin(0)
+	c.add(pendingOf(false, first...))
+	c.add(pendingOf(true, second...))
+	c.args("evalsha", "abc")
+	return c, first, second
+}
+
+// send hands a reply to the call as go-redis does: a line, its end, until the call has enough.
+func (c *call) send(reply string) {
+	var err error
+	for line := range strings.FieldsSeq(reply) {
+		if _, err = c.Write([]byte(line)); err != nil {
+			break
+		}
+		if _, err = c.Write([]byte("\r\n")); err != nil {
+			break
+		}
+	}
+	for _, p := range c.members {
+		p.err = err
+	}
+}
+
+func TestEachRequestGetsItsPartOfTheReply(t *testing.T) {
+	read := func(reply, want string) {
+		t.Helper()
+		c, first, second := twoMembers()
+		c.send(reply)
+		got := ""
+		for i, checks := range [][]limits.Check{first, second} {
+			dst, err := c.members[i].results(checks, []Result{{Remaining: 7}})
+			if dst[0].Remaining != 7 {
+				t.Errorf("%s: what was in dst is gone", reply)
+			}
+			got += fmt.Sprint(dst[1:], " ", Kind(err), ", ")
+		}
+		if got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
+		}
+	}
+	read("*14 :1 :1 :4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[{true 4 0 9} {true 3 8 7}] , [{true 4 0 9}] , ")
+	read("*14 :0 :0 :0 :9 :9 :1 :3 :0 :7 :0 :0 :0 :-1 :9", "[{false 0 9 9} {true 3 0 7}] , [{false 0 -1 9}] , ")
+	read("*14 :1 :1 :4 :0 :9 :0 :0 :-1 :7 :1 :1 :4 :0 :9", "[{true 4 0 9} {false 0 -1 7}] , [{true 4 0 9}] , ") // the shadow refuses nobody
+	read("*14 :-1 :0 :0 :0 :0 :0 :0 :0 :0 :1 :1 :4 :0 :9", "[] wrongtype, [{true 4 0 9}] , ")
+	read("*14 :1 :1 :-4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[] malformed, [{true 4 0 9}] , ")
+	read("-OOM", "[] other, [] other, ")
+	read("*14 :1 :1 :4 :0 :9 :1 :3 :8 $1", "[] malformed, [] malformed, ")
+}
+
+// C097: any other length or type than the script's is an error, and never an answer.
+func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
+	bad := func(why, reply string) {
+		t.Helper()
+		c, first, _ := twoMembers()
+		c.send(reply)
+		dst, err := c.members[0].results(first, nil)
+		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no reply of the script take: "+why; got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
+		}
+	}
+	bad(`"$-1", want numbers`, "$-1")
+	bad(`"+OK", want numbers`, "+OK")
+	bad(`":1", want numbers`, ":1")
+	bad("-1 numbers, want 14", "*-1")
+	bad("0 numbers, want 14", "*0")
+	bad("9 numbers, want 14", "*9")
+	bad("15 numbers, want 14", "*15")
+	bad("x numbers, want 14", "*x")
+	bad("status 2", "*14 :2")
+	bad("status -2", "*14 :-2")
+	bad(`"+1", want numbers`, "*14 +1")
+	bad(`"$1", want numbers`, "*14 :1 :1 $1")
+	bad(`"_", want numbers`, "*14 :1 :1 _")
+	bad(`"-ERR", want numbers`, "*14 :1 :1 -ERR")
+	bad(`"*2", want numbers`, "*14 :1 :1 *2")
+	bad(`":1.5", want a number`, "*14 :1 :1 :1.5")
+	bad(`":9223372036854775808", want a number`, "*14 :1 :1 :9223372036854775808")
+	const rest = " :1 :1 :4 :0 :9"
+	bad("row [2 4 0 9]", "*14 :1 :2 :4 :0 :9 :1 :3 :8 :7"+rest)
+	bad("row [1 -1 0 9]", "*14 :1 :1 :-1 :0 :9 :1 :3 :8 :7"+rest)
+	bad("row [1 4 -2 9]", "*14 :1 :1 :4 :-2 :9 :1 :3 :8 :7"+rest)
+	bad("row [1 4 0 -9]", "*14 :1 :1 :4 :0 :-9 :1 :3 :8 :7"+rest)
+	bad("status 1, want 0 by the rows", "*14 :1 :0 :0 :9 :9 :1 :3 :8 :7"+rest)
+	bad("status 0, want 1 by the rows", "*14 :0 :1 :4 :0 :9 :0 :0 :8 :7"+rest)
+	bad("0 numbers for a request, want 9", "")
+}
+
+// The keys are the call's own: those that Take was given are gone here.
 func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 	leaky, counter := limitOf(limits.LeakyBucket), limitOf(limits.SlidingCounter)
 	counter.Shadow, counter.Rate.OffsetUS = true, 17
 	var c call
 	for range 2 { // the second time in used memory
 		c.begin(1e15)
-		c.add([]limits.Check{checkOf(leaky, "k1"), checkOf(counter, "k2")}, false)
-		c.add([]limits.Check{checkOf(leaky, "k3")}, true)
+		c.add(pendingOf(false, checkOf(leaky, "k1"), checkOf(counter, "k2")))
+		c.add(pendingOf(true, checkOf(leaky, "k3")))
 		got := ""
 		for _, a := range c.args("evalsha", "abc") {
 			switch a := a.(type) {
@@ -87,11 +148,13 @@ func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 
 func BenchmarkCallArguments(b *testing.B) {
 	checks := allAlgorithms()[:3]
+	p := pendingOf(false, checks...)
 	var c call
 	b.ReportAllocs()
 	for b.Loop() {
+		p.begin(checks, false, 0)
 		c.begin(0)
-		c.add(checks, false)
+		c.add(p)
 		c.args("evalsha", "abc")
 	}
 }

@@ -21,6 +21,12 @@ func malformed(format string, a ...any) error {
 	return &kindError{"malformed", fmt.Errorf("Redis sent no reply of the script take: "+format, a...)}
 }
 
+// A replyError is an error that Redis sent.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
 // A kindError is an error and its Kind, which is found once.
 type kindError struct {
 	kind string
@@ -33,6 +39,8 @@ func (e *kindError) Unwrap() error { return e.err }
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
+//	queue     too many requests wait for Redis, or this one waited while it answered others until it
+//	          was too late; unknown likewise
 //	pool      no free connection in time, here or in Redis
 //	network   no connection, or a lost one; unknown likewise
 //	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
@@ -70,14 +78,14 @@ func Kind(err error) string {
 }
 
 // Kinds are all words that Kind may say.
-var Kinds = []string{"timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
+var Kinds = []string{"timeout", "queue", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
 	"noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other"}
 
 // ClientCanCause says whether clients could bring an error about by what they send: a limit that
 // would answer it by allowing must not, or they could switch it off.
 func ClientCanCause(err error) bool {
 	switch Kind(err) {
-	case "pool", "oom":
+	case "queue", "pool", "oom":
 		return true
 	}
 	return false

@@ -43,6 +43,9 @@ func TestKindTellsTimeoutsFromLostConnections(t *testing.T) {
 	is("", nil)
 	is("timeout", fmt.Errorf("x: %w", context.DeadlineExceeded))
 	is("timeout", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
+	is("queue", errQueueFull)
+	is("queue", errCrowded)
+	is("timeout", errLate)
 	is("pool", redis.ErrPoolTimeout)
 	is("pool", redis.ErrPoolExhausted)
 	is("network", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
@@ -58,16 +61,19 @@ func TestKindTellsTimeoutsFromLostConnections(t *testing.T) {
 }
 
 // What a client can bring about must not switch a limit off.
-func TestAClientCanExhaustThePoolAndTheMemory(t *testing.T) {
+func TestAClientCanExhaustTheQueueThePoolAndTheMemory(t *testing.T) {
 	is := func(want bool, err error) {
 		t.Helper()
 		if got := ClientCanCause(err); got != want {
 			t.Errorf("%v: %v, want %v", err, got, want)
 		}
 	}
+	is(true, errQueueFull)
+	is(true, errCrowded)
 	is(true, redis.ErrPoolTimeout)
 	is(true, said("OOM command not allowed when used memory > 'maxmemory'."))
 	is(false, io.EOF)
+	is(false, errLate)
 	is(false, context.DeadlineExceeded)
 	is(false, nil)
 }

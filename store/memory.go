@@ -20,10 +20,6 @@ type Memory struct {
 	shards []shard // a power of two, 64 at most: lock and unlock hold a set of them in a word
 }
 
-// shardBuckets is what a shard should have room for before there are two: a small store in many
-// shards would be full in one and empty in another.
-const shardBuckets = 1024
-
 // foreignClockUS is how much longer a bucket lives that was charged with a caller's own now: that
 // clock and ours need not agree.
 const foreignClockUS = 60e6
@@ -34,28 +30,12 @@ func NewMemory(maxBuckets int) *Memory {
 	if maxBuckets < 1 {
 		panic("BUG: store.NewMemory wants room for 1 bucket at least")
 	}
-	n := 1
-	for n < 64 && maxBuckets/(2*n) >= shardBuckets {
-		n *= 2
-	}
-	m := &Memory{seed: maphash.MakeSeed(), shards: make([]shard, n)}
-	for i := range m.shards {
-		m.shards[i].init(m.seed, maxBuckets/n)
-	}
-	return m
+	seed := maphash.MakeSeed()
+	return &Memory{seed: seed, shards: newShards(seed, maxBuckets)}
 }
 
 // Len is the number of buckets, expired ones that have not been dropped yet among them.
-func (m *Memory) Len() int {
-	n := 0
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		n += s.n
-		s.mu.Unlock()
-	}
-	return n
-}
+func (m *Memory) Len() int { return entriesIn(m.shards) }
 
 // A visit is one check of a Take under way.
 type visit struct {

@@ -200,7 +200,7 @@ func TestAnUnknownAlgorithmIsABugAndNoOther(t *testing.T) {
 	c.Limit.Name, c.Limit.Algorithm = "x", limits.SlidingCounter+1
 	m := NewMemory(1000)
 	panics("memory", func() { mustTake(m, 0, nil, c) })
-	panics("redis", func() { new(call).add([]limits.Check{c}, false) })
+	panics("redis", func() { pendingOf(false, c) })
 	if r := mustTake(m, 0, nil, checkOf(limitOf(limits.FixedWindow), "x")); !r[0].Allowed {
 		t.Error("refused after a panic, want a store that goes on")
 	}

@@ -42,6 +42,33 @@ type place struct {
 	at  uint32 // 1 + the number of the entry; 0: free
 }
 
+// shardEntries is what a shard should have room for before there are two: a small table in many
+// shards would be full in one and empty in another.
+const shardEntries = 1024
+
+// newShards makes a table for max entries: a power of two of shards, 64 at most.
+func newShards(seed maphash.Seed, max int) []shard {
+	n := 1
+	for n < 64 && max/(2*n) >= shardEntries {
+		n *= 2
+	}
+	shards := make([]shard, n)
+	for i := range shards {
+		shards[i].init(seed, max/n)
+	}
+	return shards
+}
+
+func entriesIn(shards []shard) (n int) {
+	for i := range shards {
+		s := &shards[i]
+		s.mu.Lock()
+		n += s.n
+		s.mu.Unlock()
+	}
+	return n
+}
+
 func (s *shard) init(seed maphash.Seed, max int) {
 	s.seed, s.max, s.index = seed, max, make([]place, 16)
 }

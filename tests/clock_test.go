@@ -123,14 +123,15 @@ func TestAClockSetBackFurtherStartsEachLimitAfreshOnce(t *testing.T) {
 	}
 }
 
-// The same story end to end: two processes, and the limits file.
+// The same story end to end: two processes, and the limits file. They ask each time: what is remembered
+// lasts by the clock of the process, which nobody steps here.
 func TestTwoServicesAdmitExactlyTheLimitByAnyClock(t *testing.T) {
 	r, clock := startRedisWithClock(t)
 	var text string
 	for _, algorithm := range algorithms {
 		text += limit(algorithm, algorithm, "10/h")
 	}
-	flags := []string{"--limits=" + limitsFile(t, text), "--redis=" + r.url(), "--redis-timeout=20s"}
+	flags := []string{"--limits=" + limitsFile(t, text), "--redis=" + r.url(), "--redis-timeout=20s", "--refusals-max=0"}
 	two := []*authzServer{startAuthz(t, flags...), startAuthz(t, flags...)}
 	check := func(when string, n, want int) {
 		t.Helper()

@@ -222,6 +222,7 @@ func TestAServersOwnSettingsDoNotTouchTheCheck(t *testing.T) {
 	} {
 		s, w := startWiredSite(t, siteConf{
 			limits: threeEach,
+			serve:  []string{"--refusals-max=0"}, // every check is one that Redis sees
 			http:   "proxy_cache_path cache keys_zone=pages:1m;",
 			server: "include authz/authz_server.conf;" + settings + `
 				location / { proxy_cache off; client_max_body_size 1m; proxy_pass http://app; }

@@ -88,6 +88,7 @@ func TestWhatWasSaidOfARefusalOutlivesRedirects(t *testing.T) {
 	ways := []string{"end", "index", "try", "named", "rewrite", "break", "accel", "ssi", "thrice"}
 	s := startSite(t, siteConf{
 		limits: onceOnly,
+		serve:  []string{"--refusals-max=0"}, // every check is one that Redis sees
 		http:   `log_format captured '$request_uri $status authz=$authz_status limit=$authz_limit left=$authz_ratelimit';`,
 		server: `
 			include authz/authz_server.conf;

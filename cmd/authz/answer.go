@@ -23,6 +23,8 @@ type service struct {
 	store store.Store
 	local store.Store // decides with this instance's share when store cannot
 
+	refusals *store.Refusals // nil: the store is asked every time
+
 	peers   peers
 	style   headerStyle
 	heldMax int64
@@ -35,6 +37,11 @@ type service struct {
 
 	requests sync.Pool
 }
+
+var started = time.Now()
+
+// sinceStart is a clock that nobody sets, and half as dear to read as time.Now.
+func sinceStart() time.Duration { return time.Since(started) }
 
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
@@ -115,6 +122,10 @@ func (s *service) decide(q *request) decision {
 	if d.verdict == limited || len(checks) == 0 {
 		return d
 	}
+	start := sinceStart()
+	if d := s.refusedBefore(q, checks, start); d.limit != nil {
+		return d
+	}
 	if c := holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
@@ -123,16 +134,19 @@ func (s *service) decide(q *request) decision {
 		}
 		q.holds = true
 	}
-	start := time.Now()
 	results, err := s.store.Take(context.Background(), 0, checks, false, q.results[:0])
-	s.metrics.storeTime.Observe(time.Since(start).Seconds())
+	s.metrics.storeTime.Observe((sinceStart() - start).Seconds())
 	if err != nil {
 		return s.degrade(q, checks, err)
 	}
 	if s.outage.on.Load() {
 		s.outage.answered()
 	}
-	return q.decide(checks, results)
+	d = q.decide(checks, results)
+	if d.verdict == limited && s.refusals != nil {
+		s.refusals.Learn(checks, results, start)
+	}
+	return d
 }
 
 // decide counts what each limit said, and makes one answer of it.

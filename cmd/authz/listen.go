@@ -108,16 +108,64 @@ func (p *patient) Accept() (net.Conn, error) {
 
 // A conn may be closed while the client still sends what nobody will read. The kernel would then
 // reset it, and the client lose the answer that is on its way.
+//
+// Its deadlines are set when they count, and may come early by slack: fasthttp sets three for each
+// request, and each costs a lock and a timer of the runtime.
 type conn struct {
 	net.Conn
-	linger atomic.Bool
+	linger      atomic.Bool
+	read, write deadline
+}
+
+// slack is how much earlier than asked a deadline may come.
+const slack = time.Second
+
+// A deadline is asked for much more often than it has to be set.
+type deadline struct{ asked, set time.Time }
+
+// due says whether what is set will not do, and takes it as set.
+func (d *deadline) due() bool {
+	if early := d.asked.Sub(d.set); d.asked.Equal(d.set) || !d.asked.IsZero() && !d.set.IsZero() && 0 <= early && early <= slack {
+		return false
+	}
+	d.set = d.asked
+	return true
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.read.asked, c.write.asked = t, t
+	return nil
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.read.asked = t
+	return nil
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.write.asked = t
+	return nil
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	if c.read.due() {
+		c.Conn.SetReadDeadline(c.read.asked)
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if c.write.due() {
+		c.Conn.SetWriteDeadline(c.write.asked)
+	}
+	return c.Conn.Write(b)
 }
 
 // Close ends our side first and waits a little for the client to end its own, if linger says so.
 func (c *conn) Close() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger.Swap(false) {
 		half.CloseWrite()
-		c.SetReadDeadline(time.Now().Add(time.Second))
+		c.Conn.SetReadDeadline(time.Now().Add(time.Second))
 		io.Copy(io.Discard, c.Conn)
 	}
 	return c.Conn.Close()

@@ -113,3 +113,29 @@ func TestTooManyOpenFilesAreWaitedOut(t *testing.T) {
 		}
 	})
 }
+
+// A deadline is set when it counts, a second early at most, and never late.
+func TestADeadlineIsSetWhenItCounts(t *testing.T) {
+	var d deadline
+	now := time.Now()
+	ask := func(in time.Duration, want bool) {
+		t.Helper()
+		d.asked = now.Add(in)
+		if got := d.due(); got != want {
+			t.Errorf("%v: to be set %v, want %v", in, got, want)
+		}
+	}
+	if d.due() {
+		t.Error("none asked for: to be set, want not")
+	}
+	ask(3*time.Second, true)
+	ask(3*time.Second, false)
+	ask(4*time.Second, false)
+	ask(4*time.Second+1, true)
+	ask(2*time.Minute, true)
+	ask(3*time.Second, true) // no later than asked
+	if d.asked = (time.Time{}); !d.due() || d.due() {
+		t.Error("taken back: want it to be set once")
+	}
+	ask(3*time.Second, true)
+}

@@ -22,6 +22,7 @@ type metrics struct {
 	byRule      *prometheus.CounterVec
 	missing     *prometheus.CounterVec
 	degraded    [byDeny + 1]prometheus.Counter
+	remembered  prometheus.Counter
 	storeTime   prometheus.Histogram
 	storeErrors *prometheus.CounterVec
 	flawed      [flaws]prometheus.Counter
@@ -60,6 +61,8 @@ func newMetrics() *metrics {
 	for d := byAllow; d <= byDeny; d++ {
 		m.degraded[d] = by.WithLabelValues(d.String())
 	}
+	m.remembered = m.counter("authz_remembered_refusals_total",
+		"Requests refused without asking Redis, which had refused the like before and said for how long.")
 	m.storeTime = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "authz_store_duration_seconds",
 		Help:    "How long the store took to decide a request, or to fail.",
 		Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}})

@@ -36,6 +36,7 @@ type serveCmd struct {
 	Headers        string        `help:"Rate-limit headers: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
 	RetryAfterMax  time.Duration `help:"The longest Retry-After, in whole seconds; 0 for no bound." default:"0s"`
 	HeldMax        int64         `help:"The most answers that leaky buckets hold at once; more requests are refused." default:"10000"`
+	RefusalsMax    int           `help:"The most refusals by Redis that are remembered, and given again until their wait is over; 0 to ask Redis every time." default:"100000"`
 	MemoryBuckets  int           `help:"The most buckets that the in-memory store keeps." default:"1000000"`
 	redisFlags
 	logFlags
@@ -62,6 +63,8 @@ func (f *serveCmd) Validate() (err error) {
 		return fmt.Errorf("--retry-after-max=%v: want whole seconds, such as 60s, or 0", f.RetryAfterMax)
 	case f.HeldMax < 1:
 		return fmt.Errorf("--held-max=%d: want 1 or more", f.HeldMax)
+	case f.RefusalsMax < 0:
+		return fmt.Errorf("--refusals-max=%d: want 0 or more", f.RefusalsMax)
 	case f.MemoryBuckets < 1:
 		return fmt.Errorf("--memory-buckets=%d: want 1 or more", f.MemoryBuckets)
 	}
@@ -193,6 +196,9 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	}
 	watching, end := context.WithCancel(context.Background())
 	go s.outage.watch(watching, redis.Ping)
+	if f.RefusalsMax > 0 {
+		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
+	}
 	return func(ctx context.Context) string {
 		if err := redis.Ping(ctx); err != nil {
 			return "redis, no answer: " + store.Kind(err)

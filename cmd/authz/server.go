@@ -34,6 +34,7 @@ func (s *service) server() *fasthttp.Server {
 		MaxIdleWorkerDuration: 2 * time.Second, // a crowd that has left leaves no goroutines
 
 		Concurrency:           math.MaxInt32, // open files are the limit: over its own, fasthttp answers 503
+		LazyRequestTime:       true,          // nobody asks for it
 		CloseOnShutdown:       true,
 		NoDefaultServerHeader: true,
 		NoDefaultDate:         true,

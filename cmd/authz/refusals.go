@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"authz/limits"
+	"authz/redisscripts"
+	"authz/store"
+)
+
+// epochKey is what whoever deletes a bucket writes to: all who remember refusals forget them then.
+func epochKey(prefix string) string { return prefix + ":" + redisscripts.Version + ":epoch" }
+
+// epochEvery is how often the epoch is read: a reset is heard within a second.
+const epochEvery = 500 * time.Millisecond
+
+// remember begins to remember refusals, as long as ctx lasts.
+func (s *service) remember(ctx context.Context, max int, redis *store.Redis, epoch string) {
+	s.refusals = store.NewRefusals(max)
+	s.metrics.watch("authz_refusals", "Refusals that are remembered, to be given again without asking Redis.",
+		func() float64 { return float64(s.refusals.Len()) })
+	go s.hearResets(ctx, redis, epoch)
+}
+
+// hearResets forgets all refusals when the epoch has changed. What cannot be read has not.
+func (s *service) hearResets(ctx context.Context, redis *store.Redis, key string) {
+	ticks := time.NewTicker(epochEvery)
+	defer ticks.Stop()
+	var last string
+	for known := false; ; {
+		if epoch, err := redis.Get(ctx, key); err == nil {
+			if !known || epoch != last {
+				s.refusals.Forget(sinceStart())
+			}
+			last, known = epoch, true
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// refusedBefore answers from what is remembered: a check that was refused is refused again until its
+// wait is over. The others are not evaluated then.
+func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Duration) (d decision) {
+	if s.refusals == nil {
+		return decision{}
+	}
+	for i := range checks {
+		c := &checks[i]
+		waitUS := s.refusals.WaitUS(c, now)
+		if waitUS == 0 {
+			continue
+		}
+		q.rules.of(c.Limit).limited.Inc()
+		if waitUS > d.result.WaitUS {
+			d = decision{verdict: limited, limit: c.Limit, rate: c.Rate, result: store.Result{WaitUS: waitUS}}
+		}
+	}
+	if d.limit != nil {
+		s.metrics.remembered.Inc()
+	}
+	return d
+}

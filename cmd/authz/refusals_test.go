@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"authz/limits"
+	"authz/store"
+)
+
+// counted is the value of a metric.
+func counted(t testing.TB, s *service, metric string) int {
+	t.Helper()
+	var n float64 // a million is shown as 1e+06
+	if _, err := fmt.Sscan(strings.TrimPrefix(shown(t, s, metric+" "), metric), &n); err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+func TestAMillionRefusedRequestsHardlyAskTheStore(t *testing.T) {
+	s := serviceFor(t, `
+		[limit.login]
+		key       = ["ip"]
+		algorithm = "sliding_window"
+		rate      = "5/m"`)
+	s.refusals = store.NewRefusals(100_000)
+	const keys, want = million / 1000, million
+	var asks []*fasthttp.RequestCtx
+	for i := range keys {
+		asks = append(asks, asked(t, loopback, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET",
+			"X-Original-URI: /", fmt.Sprintf("X-Real-IP: 10.0.%d.%d", i/256, i%256)))
+	}
+	q, refused := new(request), 0
+	for i := 0; refused < want; i++ {
+		if d := s.answer(asks[i%keys], 0, q); d.verdict == limited {
+			refused++
+		}
+	}
+	calls, admissions := counted(t, s, "authz_store_duration_seconds_count"), counted(t, s, `authz_decisions_total{limit="login",verdict="admitted"}`)
+	if calls-admissions >= 5*keys {
+		t.Errorf("%d calls beyond the %d admissions, want less than %d", calls-admissions, admissions, 5*keys)
+	}
+	if n := counted(t, s, `authz_decisions_total{limit="login",verdict="limited"}`); n != want {
+		t.Errorf("%d are counted as limited, want all %d", n, want)
+	}
+	if n := counted(t, s, "authz_remembered_refusals_total"); n != want-(calls-admissions) {
+		t.Errorf("%d are counted as remembered, want %d", n, want-(calls-admissions))
+	}
+}
+
+func TestTheLongestRememberedWaitAnswers(t *testing.T) {
+	s := serviceFor(t, `
+		[limit.a]
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "5/m"
+		[limit.b]
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "9/m"
+		[limit.c]
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "7/m"
+		[limit.d]
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "7/m"
+		mode      = "shadow"`)
+	s.refusals = store.NewRefusals(100)
+	q, sent := &request{rules: s.rules.Load()}, time.Hour
+	q.rules.set.Match(&limits.Attrs{Path: []byte("/")}, &q.match)
+	checks := q.match.Checks
+	refuse := func(i int, wait time.Duration) {
+		s.refusals.Learn(checks[i:i+1], []store.Result{{WaitUS: wait.Microseconds()}}, sent)
+	}
+	says := func(after time.Duration, want string) {
+		t.Helper()
+		d := s.refusedBefore(q, checks, sent+after)
+		if got := s.style.text(d); got != want {
+			t.Errorf("after %v: got\n%s\nwant\n%s", after, got, want)
+		}
+	}
+	says(0, "admitted\nX-Authz-Status: 200")
+	refuse(0, 3*time.Second)
+	refuse(1, 20*time.Second)
+	refuse(3, 40*time.Second)
+	says(0, "limited\nX-Authz-Status: 429\nX-Authz-Limit: b\nRetry-After: 20\nRateLimit-Policy: \"b\";q=9;w=60\nRateLimit: \"b\";r=0;t=20")
+	says(1500*time.Millisecond, "limited\nX-Authz-Status: 429\nX-Authz-Limit: b\nRetry-After: 19\nRateLimit-Policy: \"b\";q=9;w=60\nRateLimit: \"b\";r=0;t=19")
+	says(19999*time.Millisecond, "limited\nX-Authz-Status: 429\nX-Authz-Limit: b\nRetry-After: 1\nRateLimit-Policy: \"b\";q=9;w=60\nRateLimit: \"b\";r=0;t=1")
+	says(20*time.Second, "admitted\nX-Authz-Status: 200")
+	if got, want := shown(t, s, "authz_decisions_total"), `authz_decisions_total{limit="a",verdict="limited"} 2`; !strings.Contains(got, want) {
+		t.Errorf("metrics:\n%s\nwant %s: it refused too, as long as it did", got, want)
+	}
+	if n := testing.AllocsPerRun(100, func() { s.refusedBefore(q, checks, sent) }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Requests that come while calls are under way share the next one. Nobody waits for company: with a
+// lane free, the caller itself sends its request, at once and alone. With none free it queues, and
+// whoever's call returns first hands its lane to one of those that wait, which sends what has gathered.
+const (
+	maxLanes = 2   // calls under way at once
+	maxBatch = 128 // requests in a call
+	maxKeys  = 512 // checks in a call, unless one request has more: Redis serves nobody else meanwhile
+	maxQueue = 8192
+)
+
+var (
+	errQueueFull = &kindError{"queue", fmt.Errorf("%d requests wait for Redis, no more can", maxQueue)}
+	errLate      = &kindError{"timeout", fmt.Errorf("Redis has not answered in time: %w", context.DeadlineExceeded)}
+	errCrowded   = &kindError{"queue", fmt.Errorf("Redis has answered others until it was too late: %w", context.DeadlineExceeded)}
+)
+
+// A signal is what a caller that waits is told.
+type signal uint8
+
+const (
+	answered signal = iota // there is a reply or an error
+	late                   // the deadline has passed; the pending belongs to nobody
+	crowded                // likewise, but Redis has answered others meanwhile: it lives, and has too much to do
+	lead                   // it has been given a lane: it is to send what waits
+)
+
+// lanes is who is under way to Redis, and who waits.
+type lanes struct {
+	mu     sync.Mutex
+	busy   int        // lanes taken; below maxLanes nobody waits
+	queue  []*pending // who waits, in the order of arrival
+	flying []*call    // calls with more than their sender in them
+	heard  int64      // calls that Redis has answered
+
+	start   time.Time
+	watch   *time.Timer   // runs expire at watchAt
+	watchAt time.Duration // no later than the first deadline of those who wait; 0: nobody waits
+}
+
+func (l *lanes) init() {
+	l.start = time.Now()
+	l.watch = time.AfterFunc(time.Hour, l.expire)
+	l.watch.Stop()
+}
+
+// now is a clock that nobody sets.
+func (l *lanes) now() time.Duration { return time.Since(l.start) }
+
+// enter takes a free lane for p, or a place in the queue.
+func (l *lanes) enter(p *pending) (free bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.busy < maxLanes:
+		l.busy++
+		p.heard = math.MaxInt64 // it does not wait
+		return true, nil
+	case len(l.queue) == maxQueue:
+		return false, errQueueFull
+	}
+	p.heard = l.heard
+	l.queue = append(l.queue, p)
+	if l.watchAt == 0 || p.deadline < l.watchAt {
+		l.watchAt = p.deadline
+		l.watch.Reset(p.deadline - l.now())
+	}
+	return false, nil
+}
+
+// fit is how many of those that wait have room in one call beside what is in it.
+func (l *lanes) fit(requests, keys int) (n int) {
+	for _, p := range l.queue {
+		if keys += len(p.keys); requests+n == maxBatch || requests+n > 0 && keys > maxKeys {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// gather adds to the call of a new leader what waits.
+func (l *lanes) gather(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.fit(len(c.members), c.keys)
+	for _, p := range l.queue[:n] {
+		c.add(p)
+	}
+	l.queue = slices.Delete(l.queue, 0, n)
+	if n > 0 {
+		l.flying = append(l.flying, c)
+	}
+}
+
+// leave gives the lane of a call that has returned to one of those that wait, and then its members
+// their answers.
+func (l *lanes) leave(c *call) {
+	l.mu.Lock()
+	if i := slices.Index(l.flying, c); i >= 0 {
+		l.flying = slices.Delete(l.flying, i, i+1)
+	}
+	switch {
+	case c.answered:
+		l.heard++
+	case c.late:
+		for _, p := range c.members {
+			if l.outrun(p) {
+				p.err = errCrowded
+			}
+		}
+	}
+	var next *pending
+	if n := l.fit(0, 0); n > 0 {
+		// Of those that the next call has room for, the one whose deadline comes last: it ends the call
+		// for all, and has nobody else's answer to wait for beyond that.
+		i := 0
+		for j, p := range l.queue[:n] {
+			if p.deadline >= l.queue[i].deadline {
+				i = j
+			}
+		}
+		next = l.queue[i]
+		l.queue = slices.Delete(l.queue, i, i+1)
+	} else {
+		l.busy--
+	}
+	l.mu.Unlock()
+	if next != nil {
+		next.wake <- lead
+	}
+	for _, p := range c.members[1:] {
+		if !p.left {
+			p.wake <- answered
+		}
+	}
+}
+
+// outrun says whether Redis has answered others since p began to wait. Then it is we who are too many,
+// and not Redis that hangs, also if p has been sent at last.
+func (l *lanes) outrun(p *pending) bool { return l.heard > p.heard }
+
+// expire tells those whose deadline has passed, and comes again at the next deadline.
+func (l *lanes) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.watchAt = 0
+	isLate := func(p *pending) bool {
+		switch {
+		case p.left:
+		case p.deadline <= now:
+			p.left = true
+			if l.outrun(p) {
+				p.wake <- crowded
+			} else {
+				p.wake <- late
+			}
+		case l.watchAt == 0 || p.deadline < l.watchAt:
+			l.watchAt = p.deadline
+		}
+		return p.left
+	}
+	l.queue = slices.DeleteFunc(l.queue, isLate)
+	for _, c := range l.flying {
+		for _, p := range c.members[1:] { // the first is the sender, and go-redis keeps its deadline
+			isLate(p)
+		}
+	}
+	if l.watchAt != 0 {
+		l.watch.Reset(l.watchAt - now)
+	}
+}

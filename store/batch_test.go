@@ -1,0 +1,196 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authz/limits"
+)
+
+// waiting is lanes that are all busy, with a queue of n requests that have an hour, and the calls
+// that hold the lanes.
+func waiting(t *testing.T, n int) (l *lanes, calls [maxLanes]*call, queue []*pending) {
+	t.Helper()
+	l = new(lanes)
+	l.init()
+	t.Cleanup(func() { l.watch.Stop() })
+	request := func() *pending {
+		p := pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k"))
+		p.deadline = l.now() + time.Hour
+		return p
+	}
+	for i := range calls {
+		calls[i] = new(call)
+		calls[i].add(request())
+		if free, err := l.enter(calls[i].members[0]); !free || err != nil {
+			t.Fatalf("lane %d: %v %v, want a free one", i, free, err)
+		}
+	}
+	for range n {
+		queue = append(queue, request())
+		if free, err := l.enter(queue[len(queue)-1]); free || err != nil {
+			t.Fatalf("%v %v, want to wait", free, err)
+		}
+	}
+	return l, calls, queue
+}
+
+// told is the signals that have come.
+func told(queue []*pending) (signals []string) {
+	for _, p := range queue {
+		select {
+		case s := <-p.wake:
+			signals = append(signals, [...]string{answered: "answered", late: "late", crowded: "crowded", lead: "lead"}[s])
+		default:
+			signals = append(signals, "-")
+		}
+	}
+	return signals
+}
+
+// Whoever has the latest deadline leads: usually the youngest.
+func TestWhoWaitsSharesTheNextCall(t *testing.T) {
+	l, calls, queue := waiting(t, 3)
+	is := func(want string) {
+		t.Helper()
+		if got := strings.Join(told(queue), " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	is("- - -")
+	l.leave(calls[0])
+	is("- - lead")
+	next := new(call)
+	next.add(queue[2])
+	l.gather(next)
+	if want := []*pending{queue[2], queue[0], queue[1]}; !slices.Equal(next.members, want) {
+		t.Errorf("the call has %d members, want the leader and those that came before it", len(next.members))
+	}
+	l.leave(calls[1])
+	l.leave(next)
+	is("answered answered -")
+	if l.busy != 0 || len(l.queue) != 0 || len(l.flying) != 0 {
+		t.Errorf("%d lanes are busy, %d wait, %d calls are watched; want none", l.busy, len(l.queue), len(l.flying))
+	}
+}
+
+func TestTheLatestDeadlineLeads(t *testing.T) {
+	l, calls, queue := waiting(t, 3)
+	queue[1].deadline = queue[2].deadline + time.Second
+	l.leave(calls[0])
+	if got := fmt.Sprint(told(queue)); got != "[- lead -]" {
+		t.Errorf("got %s, want [- lead -]", got)
+	}
+}
+
+// A request with more checks than a call should have goes alone, and holds nobody up.
+func TestACallIsBounded(t *testing.T) {
+	l, calls, queue := waiting(t, 2*maxBatch)
+	few := []limits.Check{checkOf(limitOf(limits.FixedWindow), "k")}
+	queue[1].begin(slices.Repeat(few, maxKeys+1), false, queue[1].deadline)
+	queue[5].begin(slices.Repeat(few, maxKeys-3), false, queue[5].deadline)
+	lane, sizes := calls[0], ""
+	for range 6 {
+		l.leave(lane)
+		lane = new(call)
+		for i, s := range told(queue) {
+			if s == "lead" {
+				lane.begin(0)
+				lane.add(queue[i])
+				l.gather(lane)
+			}
+		}
+		sizes += fmt.Sprint(len(lane.members), ":", lane.keys, " ")
+	}
+	if want := "1:1 1:513 4:512 128:128 122:122 0:0 "; sizes != want {
+		t.Errorf("requests:keys of the calls are %s, want %s", sizes, want)
+	}
+}
+
+func TestAFullQueueIsAnErrorOfItsOwn(t *testing.T) {
+	l, _, _ := waiting(t, maxQueue)
+	_, err := l.enter(pendingOf(false))
+	if Kind(err) != "queue" || !ClientCanCause(err) || err.Error() != "8192 requests wait for Redis, no more can" {
+		t.Errorf("%v of kind %q, a client can cause it: %v; want queue, true", err, Kind(err), ClientCanCause(err))
+	}
+}
+
+// Each leaves at its own deadline, from the queue or from a call; the others stay.
+func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
+	l, calls, queue := waiting(t, 4)
+	l.leave(calls[0])
+	if got := fmt.Sprint(told(queue)); got != "[- - - lead]" {
+		t.Fatal(got)
+	}
+	flying := new(call)
+	flying.add(queue[3])
+	l.gather(flying)
+	for _, p := range queue[:2] {
+		p.deadline = l.now()
+	}
+	queued := pendingOf(false)
+	queued.deadline = l.now()
+	if _, err := l.enter(queued); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-queued.wake; s != late || !errors.Is(errLate, context.DeadlineExceeded) || Kind(errLate) != "timeout" {
+		t.Errorf("told %d, want that it is late", s)
+	}
+	l.expire()
+	if got := fmt.Sprint(told(queue)); got != "[late late - -]" {
+		t.Errorf("got %s, want [late late - -]", got)
+	}
+	l.leave(flying)
+	if got := fmt.Sprint(told(queue)); got != "[- - answered -]" {
+		t.Errorf("got %s, want [- - answered -]: who has left is told nothing more", got)
+	}
+}
+
+// Whoever is late can tell a Redis that has too much to do from one that hangs: it has answered somebody
+// since. Clients can bring that about, and must not switch a limit off.
+func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
+	is := func(want string, end error) {
+		t.Helper()
+		l, calls, queue := waiting(t, 4)
+		expire := func(late ...*pending) string {
+			for _, p := range late {
+				p.deadline = l.now()
+			}
+			l.expire()
+			return strings.Join(told(queue), " ")
+		}
+		calls[0].end(end)
+		l.leave(calls[0])
+		younger := pendingOf(false)
+		younger.deadline = l.now() + time.Hour
+		if free, err := l.enter(younger); free || err != nil {
+			t.Fatalf("%v %v, want to wait", free, err)
+		}
+		queue = append(queue, younger)
+		got := expire(queue[0], younger) // before they are sent
+		next := new(call)
+		next.add(queue[3])
+		l.gather(next)
+		got += ", " + expire(queue[1]) // under way
+		for _, c := range []*call{next, calls[1]} {
+			c.end(&kindError{"timeout", context.DeadlineExceeded})
+			l.leave(c)
+		}
+		got += fmt.Sprintf(", %s %s, %s", Kind(queue[2].err), Kind(queue[3].err), Kind(calls[1].members[0].err))
+		if got != want {
+			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
+		}
+	}
+	// Nobody was answered since the fifth came, and the last never waited.
+	lives, hangs := "crowded - - lead late, - crowded - - -, queue queue, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
+	is(lives, nil)
+	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
+	is(hangs, &kindError{"timeout", context.DeadlineExceeded})
+	is(hangs, &kindError{"network", io.EOF})
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"hash/maphash"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"authz/limits"
+)
+
+// Refusals remembers who was refused, and until when: no request of cost 1 can be admitted before the
+// wait that another of cost 1 was told is over, whatever else arrives. So the answer is known, and an
+// attack that goes on costs Redis nothing.
+//
+// A refusal is remembered with the numbers of its limit: an edited limit is asked about again. It
+// holds a bounded number of refusals, in shards as Memory does, and forgets those first that end first.
+//
+// Times are of a clock that nobody sets: how long it is since some moment, the same in all calls.
+type Refusals struct {
+	seed   maphash.Seed
+	shards []shard      // an entry's bucket is the numbers of its limit, and expires when the wait is over
+	forgot atomic.Int64 // microseconds: what was sent until then counts no more
+}
+
+// NewRefusals makes room for max refusals. One takes about 96 bytes and its key.
+func NewRefusals(max int) *Refusals {
+	if max < 1 {
+		panic("BUG: store.NewRefusals wants room for 1 refusal at least")
+	}
+	seed := maphash.MakeSeed()
+	r := &Refusals{seed: seed, shards: newShards(seed, max)}
+	r.forgot.Store(math.MinInt64)
+	return r
+}
+
+// numbersOf is all of a limit that an answer depends on, but its algorithm, which the key names.
+func numbersOf(c *limits.Check) bucket {
+	return bucket{unit: c.Rate.WindowUS, timeUS: c.Rate.OffsetUS, used: c.Rate.Count, previous: c.Rate.Burst}
+}
+
+func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {
+	hash = maphash.Bytes(r.seed, key)
+	return &r.shards[hash>>32&uint64(len(r.shards)-1)], hash
+}
+
+// WaitUS is for how long a check would still be refused, 0 if nothing is known of it.
+func (r *Refusals) WaitUS(c *limits.Check, now time.Duration) int64 {
+	if c.Cost != 1 || c.Limit.Shadow {
+		return 0
+	}
+	s, hash := r.shardOf(c.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(hash, c.Key)
+	if e == nil || e.b != numbersOf(c) {
+		return 0
+	}
+	return max(0, e.expiresUS-now.Microseconds())
+}
+
+// Learn takes in the answers of a store, which was asked at the time sent or later.
+func (r *Refusals) Learn(checks []limits.Check, results []Result, sent time.Duration) {
+	for i := range checks {
+		if c := &checks[i]; !results[i].Allowed && results[i].WaitUS > 0 && c.Cost == 1 && !c.Limit.Shadow {
+			r.add(c, results[i].WaitUS, sent.Microseconds())
+		}
+	}
+}
+
+func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
+	s, hash := r.shardOf(c.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sentUS <= r.forgot.Load() {
+		return
+	}
+	e := s.find(hash, c.Key)
+	if e == nil {
+		e = s.insert(hash, c.Key)
+	}
+	e.b, e.expiresUS = numbersOf(c), sentUS+waitUS
+	s.sweep(sentUS)
+}
+
+// Forget forgets all, and what is learned of requests that were sent before now.
+func (r *Refusals) Forget(now time.Duration) {
+	r.forgot.Store(now.Microseconds())
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		s.init(r.seed, s.max)
+		s.n, s.hand, s.slabs = 0, 0, nil
+		s.mu.Unlock()
+	}
+}
+
+// Len is the number of refusals, those that are over and not dropped yet among them.
+func (r *Refusals) Len() int { return entriesIn(r.shards) }

@@ -1,0 +1,130 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"authz/limits"
+)
+
+// counted is the value of a metric without labels.
+func (a *authzServer) counted(t testing.TB, metric string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(a.metrics(t, metric+" "), metric)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// An attack that goes on costs Redis what was admitted, and for each attacker one call more.
+func TestAnAttackCostsRedisNextToNothing(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, `
+		[limit.login]
+		key       = ["ip"]
+		algorithm = "sliding_window"
+		rate      = "5/d"
+		[limit.watch]
+		key       = ["ip"]
+		algorithm = "sliding_window"
+		rate      = "2/d"
+		mode      = "shadow"`), "--redis="+r.url(), "--redis-timeout=20s")
+	const attackers, requests = 50, 20_000
+	got := manyAtOnce(t, requests, []*authzServer{a}, func(i int) (string, []string) {
+		return "GET /", []string{fmt.Sprint("X-Real-IP: 203.0.113.", i%attackers)}
+	})
+	same(t, fmt.Sprint(got), fmt.Sprintf("map[200:%d 429:%d]", 5*attackers, requests-5*attackers))
+	// 64 at a time, each of them may be refused by Redis before it is known.
+	calls, remembered := r.calls(t, "evalsha"), a.counted(t, "authz_remembered_refusals_total")
+	if most := 6*attackers + 64; calls > most || remembered < requests-most {
+		t.Errorf("%d calls and %d remembered refusals for %d requests, want %d calls at most", calls, remembered, requests, most)
+	}
+	// The limit has refused them all; the shadow was asked only about those that Redis saw.
+	same(t, a.metrics(t, `authz_decisions_total{limit="login",verdict="limited"`),
+		fmt.Sprintf("authz_decisions_total{limit=\"login\",verdict=\"limited\"} %d\n", requests-5*attackers))
+	same(t, fmt.Sprint(a.counted(t, "authz_refusals")), fmt.Sprint(attackers))
+}
+
+// A remembered refusal never lasts longer than the truth: whenever Redis would admit, so does authz.
+func TestARememberedRefusalEndsWhenRedisWouldAdmit(t *testing.T) {
+	r := startRedis(t)
+	direct := openRedis(t, r)
+	for _, algorithm := range algorithms {
+		a := startAuthz(t, "--limits="+limitsFile(t, fmt.Sprintf(`
+			[limit.api]
+			key       = []
+			algorithm = %q
+			rate      = "3/s"`, algorithm)), "--redis="+r.url(), "--redis-timeout=20s")
+		ask := a.checker()
+		l := newLimit(t, "api", algorithm, 3, 1e6, map[string]int64{"token_bucket": 3}[algorithm])
+		c := limits.Check{Limit: l, Rate: &l.Rate, Key: []byte("authz:v1:{api}:api:" + l.Algorithm.Code()), Cost: 1}
+		admitted := 0
+		for admitted < 9 {
+			results, err := direct.Take(context.Background(), 0, []limits.Check{c}, true, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch got := ask.check(t, "GET /", nil); {
+			case got == "200":
+				admitted++
+			case results[0].Allowed:
+				t.Fatalf("%s: %s, though Redis would admit", algorithm, got)
+			}
+		}
+		if algorithm != "leaky_bucket" && a.counted(t, "authz_remembered_refusals_total") == 0 {
+			t.Errorf("%s: no refusal was remembered", algorithm)
+		}
+	}
+}
+
+func TestAnEditEndsARememberedRefusal(t *testing.T) {
+	r := startRedis(t)
+	text := limit("a", "sliding_window", "5/d")
+	file := limitsFile(t, text)
+	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
+	ask := a.checker()
+	ten := func() (admitted int) {
+		for range 10 {
+			if ask.check(t, "GET /a", nil) == "200" {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	same(t, fmt.Sprint(ten(), a.counted(t, "authz_remembered_refusals_total")), "5 4")
+	replaceFile(t, file, strings.ReplaceAll(text, "5/d", "8/d"))
+	a.await(t, "limits reloaded")
+	same(t, fmt.Sprint(ten()), "3")
+}
+
+// Whoever deletes a bucket changes the epoch, and all instances forget.
+func TestAResetIsHeard(t *testing.T) {
+	r := startRedis(t)
+	flags := []string{"--limits=" + limitsFile(t, limit("a", "sliding_window", "1/d")), "--redis=" + r.url(), "--redis-timeout=20s", "--redis-prefix=site"}
+	two := []*authzServer{startAuthz(t, flags...), startAuthz(t, flags...)}
+	ctx := context.Background()
+	for round := range 2 {
+		for _, a := range two {
+			for a.checker().check(t, "GET /a", nil) != "429" {
+			}
+		}
+		r.Del(ctx, "site:v1:{a}:a:sw")
+		same(t, two[round].checker().check(t, "GET /a", nil), "429") // what is remembered is not asked about
+		r.Set(ctx, "site:v1:epoch", time.Now().UnixMicro(), time.Hour)
+		for _, a := range two {
+			ask, began := a.checker(), time.Now()
+			for ask.check(t, "GET /a", nil) != "200" {
+				if time.Since(began) > 30*time.Second {
+					t.Fatal("still refused 30 s after the reset, want a second")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			r.Del(ctx, "site:v1:{a}:a:sw") // so that the other may admit, too
+		}
+	}
+}

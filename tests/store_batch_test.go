@@ -1,0 +1,200 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"authz/limits"
+	"authz/store"
+)
+
+// atOnce runs n callers, each several times, and returns how often each outcome of kindOf came.
+func atOnce(n, times int, take func(caller int) string) map[string]int {
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	var callers sync.WaitGroup
+	for i := range n {
+		callers.Go(func() {
+			for range times {
+				outcome := take(i)
+				mu.Lock()
+				outcomes[outcome]++
+				mu.Unlock()
+			}
+		})
+	}
+	callers.Wait()
+	return outcomes
+}
+
+func TestConcurrentRequestsShareCallsAndHardlyAllocate(t *testing.T) {
+	r := startRedis(t)
+	s := openRedis(t, r)
+	l := newLimit(t, "api", "token_bucket", 1000, 1e6, 1000)
+	const callers, times = 64, 200
+	run := func() {
+		var all sync.WaitGroup
+		for i := range callers {
+			checks := []limits.Check{check(l, fmt.Sprint("ip=203.0.113.", i), 1)}
+			dst := make([]store.Result, 0, 1)
+			all.Go(func() {
+				for range times {
+					if _, err := s.Take(context.Background(), 0, checks, false, dst); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	run() // pools fill
+	var before, after runtime.MemStats
+	calls := r.calls(t, "evalsha")
+	runtime.ReadMemStats(&before)
+	run()
+	runtime.ReadMemStats(&after)
+	calls = r.calls(t, "evalsha") - calls
+	if calls*8 > callers*times {
+		t.Errorf("%d calls for %d requests, want an eighth at most", calls, callers*times)
+	}
+	most := 2.0
+	if len(buildFlags) > 0 { // the race detector makes sync.Pool forget at random
+		most = 8
+	}
+	if got := float64(after.Mallocs-before.Mallocs) / (callers * times); got > most {
+		t.Errorf("%.2f allocations a request in batches of %d, want %v at most", got, callers*times/calls, most)
+	}
+}
+
+// Of a shared call, each request has its own answer or its own error.
+func TestASharedCallSpoilsNobody(t *testing.T) {
+	r := startRedis(t)
+	s := openRedis(t, r)
+	l := newLimit(t, "api", "fixed_window", 5, 366*86400e6, 0)
+	r.LPush(context.Background(), string(check(l, "bad", 1).Key), "x")
+	got := atOnce(64, 25, func(i int) string {
+		switch i % 4 {
+		case 0:
+			return "bad " + kindOf(s, check(l, "bad", 1), check(l, fmt.Sprint("spared", i), 1))
+		case 1: // peeks charge nothing
+			c := check(l, fmt.Sprint("peeked", i), 1)
+			results, err := s.Take(context.Background(), 0, []limits.Check{c}, true, nil)
+			return fmt.Sprint("peek ", results, err)
+		}
+		return "own " + kindOf(s, check(l, fmt.Sprint("u", i), 1), check(newLimit(t, "wide", "fixed_window", 1000, 366*86400e6, 0), fmt.Sprint("u", i), 1))
+	})
+	for outcome := range got {
+		if strings.HasPrefix(outcome, "peek ") && outcome != "peek [{true 5 0 0}] <nil>" {
+			t.Errorf("%s, want nothing charged", outcome)
+		}
+	}
+	same(t, fmt.Sprint(got["bad wrongtype"], got["own admitted"], got["own refused"], got["peek [{true 5 0 0}] <nil>"]), "400 160 640 400")
+	if n := len(r.Keys(context.Background(), "*spared*").Val()); n != 0 {
+		t.Errorf("%d neighbours in a spoilt request were charged", n)
+	}
+	r.ConfigSet(context.Background(), "maxmemory", "1")
+	got = atOnce(64, 5, func(i int) string { return kindOf(s, check(l, fmt.Sprint("new", i), 1)) })
+	same(t, fmt.Sprint(got), "map[oom:320]")
+}
+
+// C107, C109, under load: whoever waits for a stopped Redis leaves at its own deadline, not at that of
+// the call that it waits for. What was sent is charged once at most.
+func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
+	r := startRedis(t)
+	direct := openRedis(t, r)
+	s := openRedisURL(t, r.url(), 20*time.Second)
+	c := check(newLimit(t, "api", "fixed_window", 100000, 366*86400e6, 0), "u", 1)
+	same(t, kindOf(s, c), "admitted")
+	r.signal(t, syscall.SIGSTOP)
+	stopped := time.Now()
+	var long sync.WaitGroup
+	for range 40 { // these have the time, and most of them wait behind others
+		long.Go(func() { same(t, kindOf(s, c), "admitted") })
+	}
+	got := atOnce(100, 3, func(int) string {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_, err := s.Take(ctx, 0, []limits.Check{c}, false, nil)
+		if deadline, _ := ctx.Deadline(); store.Kind(err) == "timeout" && time.Now().Before(deadline) {
+			return "too early"
+		}
+		return store.Kind(err)
+	})
+	if took := time.Since(stopped); took > 10*time.Second {
+		t.Errorf("three times 100 ms took %v", took)
+	}
+	r.signal(t, syscall.SIGCONT)
+	long.Wait()
+	if got["timeout"]+got["pool"] != 300 {
+		t.Errorf("%v, want 300 that had no time", got)
+	}
+	if used := 100000 - left(t, direct, c); used < 41 || used > 341 {
+		t.Errorf("%d charged, want 41 that were admitted and 300 more at most", used)
+	}
+}
+
+// C151: the memory of a key is used again as soon as Take has returned, also by those that left at
+// their deadline while their call was under way. Redis sees no key that nobody sent.
+func TestNoKeyIsReadAfterTakeHasReturned(t *testing.T) {
+	r := startRedis(t)
+	openRedis(t, r)
+	var dials atomic.Int64
+	front := inFrontOf(t, r, func(client, server net.Conn) {
+		// What waits for a slow connection has not been written yet when some of it leaves. And a call
+		// that gets no answer closes its connection, so that the next one dials.
+		go io.Copy(client, server)
+		buf := make([]byte, 64<<10)
+		slowDial := dials.Add(1)%2 == 0
+		for call := 0; ; call++ {
+			n, err := client.Read(buf)
+			if err != nil {
+				return
+			}
+			if call == 0 && slowDial || call%8 == 7 {
+				time.Sleep(19 * time.Millisecond)
+			}
+			server.Write(buf[:n])
+		}
+	})
+	s := openRedisURL(t, front, 20*time.Millisecond)
+	l := newLimit(t, "api", "fixed_window", 100000, 366*86400e6, 0)
+	sent := map[string]bool{}
+	for caller := range 64 {
+		for id := range 10 {
+			sent[string(check(l, fmt.Sprintf("caller=%d|id=%d", caller, id), 1).Key)] = true
+		}
+	}
+	got := atOnce(64, 1, func(caller int) string {
+		random, key := rand.New(rand.NewPCG(1, uint64(caller))), []byte(nil)
+		c := check(l, "", 1)
+		for range 100 {
+			key = append(key[:0], check(l, fmt.Sprintf("caller=%d|id=%d", caller, random.IntN(10)), 1).Key...)
+			c.Key = key
+			kindOf(s, c)
+			for i := range key {
+				key[i] = 'X'
+			}
+		}
+		return "done"
+	})
+	same(t, fmt.Sprint(got), "map[done:64]")
+	keys := r.Keys(context.Background(), "*").Val()
+	if len(keys) == 0 {
+		t.Error("no keys in Redis, want some")
+	}
+	for _, key := range keys {
+		if !sent[key] {
+			t.Errorf("Redis has the key %q, which nobody sent", key)
+		}
+	}
+}
