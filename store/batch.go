@@ -12,11 +12,20 @@ import (
 // Requests that come while calls are under way share the next one. Nobody waits for company: with a
 // lane free, the caller itself sends its request, at once and alone. With none free it queues, and
 // whoever's call returns first hands its lane to one of those that wait, which sends what has gathered.
+//
+// A few requests are served soonest over two lanes. A crowd is served best over one, by calls as large
+// as the time of the one before lets gather: that costs the processor least, ours and Redis's. And when
+// more wait than a call can take, Redis is far away: then there are four.
 const (
-	maxLanes = 2   // calls under way at once
+	maxLanes = 4
+	fewLanes = 2
+	crowd    = 8   // requests in a call
 	maxBatch = 128 // requests in a call
 	maxKeys  = 512 // checks in a call, unless one request has more: Redis serves nobody else meanwhile
 	maxQueue = 8192
+
+	// A call ends by the deadline of its sender. Who has a later one than this waits for another.
+	sameTime = 2 * time.Millisecond
 )
 
 var (
@@ -38,7 +47,8 @@ const (
 // lanes is who is under way to Redis, and who waits.
 type lanes struct {
 	mu     sync.Mutex
-	busy   int        // lanes taken; below maxLanes nobody waits
+	busy   int        // lanes taken; somebody waits only if one is
+	size   float64    // requests in the last calls: a moving average
 	queue  []*pending // who waits, in the order of arrival
 	flying []*call    // calls with more than their sender in them
 	heard  int64      // calls that Redis has answered
@@ -62,7 +72,7 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.busy < maxLanes:
+	case l.busy < l.open():
 		l.busy++
 		p.heard = math.MaxInt64 // it does not wait
 		return true, nil
@@ -78,10 +88,22 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	return false, nil
 }
 
-// fit is how many of those that wait have room in one call beside what is in it.
-func (l *lanes) fit(requests, keys int) (n int) {
-	for _, p := range l.queue {
-		if keys += len(p.keys); requests+n == maxBatch || requests+n > 0 && keys > maxKeys {
+// open is how many calls may be under way now.
+func (l *lanes) open() int {
+	switch {
+	case len(l.queue) >= maxBatch:
+		return maxLanes
+	case l.size < crowd:
+		return fewLanes
+	}
+	return 1
+}
+
+// fit is how many of those that wait have room in one call.
+func (l *lanes) fit() (n int) {
+	keys := 0
+	for n < min(len(l.queue), maxBatch) {
+		if keys += len(l.queue[n].keys); n > 0 && keys > maxKeys {
 			break
 		}
 		n++
@@ -89,16 +111,20 @@ func (l *lanes) fit(requests, keys int) (n int) {
 	return n
 }
 
-// gather adds to the call of a new leader what waits.
+// gather adds to the call of its sender what waits and has room in it, the longest waiting first.
 func (l *lanes) gather(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.fit(len(c.members), c.keys)
-	for _, p := range l.queue[:n] {
+	latest, full := c.members[0].deadline+sameTime, false
+	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool {
+		full = full || len(c.members) == maxBatch || c.keys+len(p.keys) > maxKeys
+		if full || p.deadline > latest {
+			return false
+		}
 		c.add(p)
-	}
-	l.queue = slices.Delete(l.queue, 0, n)
-	if n > 0 {
+		return true
+	})
+	if len(c.members) > 1 {
 		l.flying = append(l.flying, c)
 	}
 }
@@ -120,8 +146,9 @@ func (l *lanes) leave(c *call) {
 			}
 		}
 	}
+	l.size += (float64(len(c.members)) - l.size) / 8
 	var next *pending
-	if n := l.fit(0, 0); n > 0 {
+	if n := l.fit(); n > 0 && l.busy <= l.open() {
 		// Of those that the next call has room for, the one whose deadline comes last: it ends the call
 		// for all, and has nobody else's answer to wait for beyond that.
 		i := 0

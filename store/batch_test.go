@@ -13,29 +13,25 @@ import (
 	"authz/limits"
 )
 
-// waiting is lanes that are all busy, with a queue of n requests that have an hour, and the calls
-// that hold the lanes.
-func waiting(t *testing.T, n int) (l *lanes, calls [maxLanes]*call, queue []*pending) {
+// waiting is lanes that are all busy, the calls that hold them, and a queue of n requests that have
+// an hour.
+func waiting(t *testing.T, n int) (l *lanes, calls []*call, queue []*pending) {
 	t.Helper()
 	l = new(lanes)
 	l.init()
 	t.Cleanup(func() { l.watch.Stop() })
-	request := func() *pending {
+	for len(queue) < n {
 		p := pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k"))
 		p.deadline = l.now() + time.Hour
-		return p
-	}
-	for i := range calls {
-		calls[i] = new(call)
-		calls[i].add(request())
-		if free, err := l.enter(calls[i].members[0]); !free || err != nil {
-			t.Fatalf("lane %d: %v %v, want a free one", i, free, err)
+		free, err := l.enter(p)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for range n {
-		queue = append(queue, request())
-		if free, err := l.enter(queue[len(queue)-1]); free || err != nil {
-			t.Fatalf("%v %v, want to wait", free, err)
+		if free {
+			calls = append(calls, new(call))
+			calls[len(calls)-1].add(p)
+		} else {
+			queue = append(queue, p)
 		}
 	}
 	return l, calls, queue
@@ -80,12 +76,52 @@ func TestWhoWaitsSharesTheNextCall(t *testing.T) {
 	}
 }
 
+// A few requests have two lanes, a crowd has one, and more than a call can take have four.
+func TestLanesOpenAndClose(t *testing.T) {
+	l, calls, _ := waiting(t, 1)
+	is := func(want string) {
+		t.Helper()
+		if got := fmt.Sprint(l.open(), " open ", l.busy, " busy"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	is("2 open 2 busy")
+	l.size = 2 * crowd // as if calls of a crowd had returned
+	is("1 open 2 busy")
+	l.leave(calls[0])
+	is("1 open 1 busy") // the lane is closed, though somebody waits
+	l.leave(calls[1])
+	is("1 open 1 busy") // that one leads now
+
+	l, calls, _ = waiting(t, maxBatch)
+	is("4 open 2 busy")
+	for i := range 2 {
+		if free, err := l.enter(pendingOf(false)); !free || err != nil {
+			t.Errorf("lane %d: %v %v, want a free one", i+3, free, err)
+		}
+	}
+	is("4 open 4 busy")
+	l.gather(calls[0])
+	is("2 open 4 busy")
+	l.leave(calls[1])
+	is("2 open 3 busy")
+}
+
 func TestTheLatestDeadlineLeads(t *testing.T) {
 	l, calls, queue := waiting(t, 3)
 	queue[1].deadline = queue[2].deadline + time.Second
 	l.leave(calls[0])
 	if got := fmt.Sprint(told(queue)); got != "[- lead -]" {
 		t.Errorf("got %s, want [- lead -]", got)
+	}
+	// Who has more time than the sender is not in its call: it would lose what is more.
+	soon := new(call)
+	soon.add(pendingOf(false))
+	soon.members[0].deadline = queue[0].deadline
+	queue[2].deadline = queue[0].deadline + 2*sameTime
+	l.gather(soon)
+	if len(soon.members) != 2 || soon.members[1] != queue[0] || len(l.queue) != 1 {
+		t.Errorf("the call has %d members and %d wait, want 2 and 1", len(soon.members), len(l.queue))
 	}
 }
 
@@ -96,7 +132,8 @@ func TestACallIsBounded(t *testing.T) {
 	queue[1].begin(slices.Repeat(few, maxKeys+1), false, queue[1].deadline)
 	queue[5].begin(slices.Repeat(few, maxKeys-3), false, queue[5].deadline)
 	lane, sizes := calls[0], ""
-	for range 6 {
+	l.busy = 1 // the others' lanes are closed
+	for range 5 {
 		l.leave(lane)
 		lane = new(call)
 		for i, s := range told(queue) {
@@ -108,7 +145,7 @@ func TestACallIsBounded(t *testing.T) {
 		}
 		sizes += fmt.Sprint(len(lane.members), ":", lane.keys, " ")
 	}
-	if want := "1:1 1:513 4:512 128:128 122:122 0:0 "; sizes != want {
+	if want := "1:1 1:513 4:512 128:128 122:122 "; sizes != want {
 		t.Errorf("requests:keys of the calls are %s, want %s", sizes, want)
 	}
 }

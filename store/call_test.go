@@ -114,35 +114,64 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 	bad("0 numbers for a request, want 9", "")
 }
 
-// The keys are the call's own: those that Take was given are gone here.
+// wordsOf is a command as text.
+func wordsOf(words []any) string {
+	var text []string
+	for _, w := range words {
+		switch w := w.(type) {
+		case string:
+			text = append(text, w)
+		case *string:
+			text = append(text, *w)
+		case *int:
+			text = append(text, fmt.Sprint(*w))
+		case *int64:
+			text = append(text, fmt.Sprint(*w))
+		case *keyArg:
+			text = append(text, string(*w))
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// The keys are the call's own: those that Take was given are gone here. Numbers are written once.
 func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 	leaky, counter := limitOf(limits.LeakyBucket), limitOf(limits.SlidingCounter)
 	counter.Shadow, counter.Rate.OffsetUS = true, 17
+	costly := checkOf(leaky, "k4")
+	costly.Cost = 3
 	var c call
 	for range 2 { // the second time in used memory
+		costly.Key = []byte("k4")
 		c.begin(1e15)
 		c.add(pendingOf(false, checkOf(leaky, "k1"), checkOf(counter, "k2")))
 		c.add(pendingOf(true, checkOf(leaky, "k3")))
-		got := ""
-		for _, a := range c.args("evalsha", "abc") {
-			switch a := a.(type) {
-			case string:
-				got += a + " "
-			case *string:
-				got += *a + " "
-			case *int:
-				got += fmt.Sprint(*a, " ")
-			case *int64:
-				got += fmt.Sprint(*a, " ")
-			case *keyArg:
-				got += string(*a) + " "
-			}
-		}
-		want := "evalsha abc 3 k1 k2 k3 1000000000000000 " +
-			"2 2 1 12000000 72000000 1 -5 5 60000000 17 1 -1 2 1 12000000 72000000 1 "
-		if got != want {
+		c.add(pendingOf(false, costly, checkOf(counter, "k5")))
+		want := "evalsha abc 5 k1 k2 k3 k4 k5 1000000000000000 " +
+			"2 2 1 12000000 72000000 1 -5 5 60000000 17 1 -1 6 2 2 1 12000000 72000000 3 7"
+		if got := wordsOf(c.args("evalsha", "abc")); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// However many different numbers there are, each check has its own.
+func TestManyDifferentNumbersAreAllWritten(t *testing.T) {
+	var c call
+	c.begin(0)
+	want := "evalsha abc 60" + strings.Repeat(" k", 60) + " 0"
+	for i := range 60 {
+		check := checkOf(limitOf(limits.FixedWindow), "k")
+		check.Cost = int64(1 + i%30)
+		c.add(pendingOf(false, check))
+		if i >= 30 && i%30 < len(sameAs) {
+			want += fmt.Sprint(" 1 ", 6+i%30)
+		} else {
+			want += fmt.Sprint(" 1 3 5 60000000 0 ", 1+i%30)
+		}
+	}
+	if got := wordsOf(c.args("evalsha", "abc")); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

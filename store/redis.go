@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -118,7 +119,6 @@ func (r *Redis) join(p *pending) error {
 	if err != nil {
 		return err
 	}
-	gather := false
 	if !free {
 		switch <-p.wake {
 		case answered:
@@ -128,14 +128,12 @@ func (r *Redis) join(p *pending) error {
 		case crowded:
 			return errCrowded
 		}
-		gather = true
+		runtime.Gosched() // whoever can run now may join
 	}
 	c := r.calls.Get().(*call)
 	c.begin(0)
 	c.add(p)
-	if gather {
-		r.lanes.gather(c)
-	}
+	r.lanes.gather(c)
 	func() {
 		defer r.lanes.leave(c)
 		r.send(c, p.deadline)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,13 +17,32 @@ type request struct {
 	peek   bool
 }
 
-// takeAll asks take for all requests in one call.
+// takeAll asks take for all requests in one call, with the numbers of every check written out.
 func (s *scripts) takeAll(nowUS int64, requests ...request) string {
 	var keys []string
 	args := []any{nowUS}
 	for _, r := range requests {
 		k, a := takeArgs(r.checks, r.peek)
 		keys, args = append(keys, k...), append(args, a...)
+	}
+	return s.run("take", keys, args...)
+}
+
+// takeSharing asks the same as takeAll, and writes the numbers that checks have alike once.
+func (s *scripts) takeSharing(nowUS int64, requests ...request) string {
+	var keys []string
+	args, rows := []any{nowUS}, map[string]int{}
+	for _, r := range requests {
+		k, a := takeArgs(r.checks, r.peek)
+		keys, args = append(keys, k...), append(args, a[0])
+		for row := range slices.Chunk(a[1:], 5) {
+			if i, known := rows[fmt.Sprint(row)]; known {
+				args = append(args, 5+i)
+			} else {
+				rows[fmt.Sprint(row)] = len(rows) + 1
+				args = append(args, row...)
+			}
+		}
 	}
 	return s.run("take", keys, args...)
 }
@@ -48,7 +68,7 @@ func TestRequestsOfOneCallAreDecidedOneAfterTheOther(t *testing.T) {
 }
 
 func TestACallOfManyAnswersAsManyCalls(t *testing.T) {
-	together, apart := startScripts(t), startScripts(t)
+	together, sharing, apart := startScripts(t), startScripts(t), startScripts(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	checks := oneOfEach(t)
 	checks[1].Limit.Shadow = true
@@ -69,9 +89,15 @@ func TestACallOfManyAnswersAsManyCalls(t *testing.T) {
 			requests = append(requests, r)
 			answers = append(answers, apart.take(now, r.peek, r.checks...))
 		}
-		if got, want := together.takeAll(now, requests...), strings.Join(answers, " "); got != want {
+		want := strings.Join(answers, " ")
+		if got := together.takeAll(now, requests...); got != want {
 			t.Fatalf("at %d: %d requests\ngot  %s\nwant %s", now, len(requests), got, want)
 		}
+		if got := sharing.takeSharing(now, requests...); got != want {
+			t.Fatalf("at %d: %d requests that share their numbers\ngot  %s\nwant %s", now, len(requests), got, want)
+		}
+		together.mustStoreAs(t, apart)
+		sharing.mustStoreAs(t, apart)
 	}
 }
 
@@ -103,7 +129,7 @@ func TestAKeyOfAnotherTypeSpoilsItsOwnRequestAlone(t *testing.T) {
 func TestAReadThatRedisRefusesIsAnError(t *testing.T) {
 	s := startScripts(t)
 	ctx := context.Background()
-	for _, acl := range []string{"-get", "-zcount"} {
+	for _, acl := range []string{"-get", "-zcard"} {
 		if err := s.Do(ctx, "ACL", "SETUSER", "default", acl).Err(); err != nil {
 			t.Fatal(err)
 		}

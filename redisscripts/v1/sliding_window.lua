@@ -12,6 +12,48 @@
 -- Reply    allowed (1 or 0), remaining, wait_us (-1: no wait helps), reset_us
 -- State    a member time_us:sequence of score time_us for each unit of cost
 
+-- allowed, remaining, wait_us, reset_us of a sliding window with `count` requests counted,
+-- before it is charged. charging: if it allows, the answer after the charge.
+-- newest_us: the latest of them. leaves_us: the (count+cost-limit)-th oldest of them, which
+-- has to leave before the cost fits; read only if there is one.
+local function log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost, charging)
+  local allowed, wait_us, reset_us = 1, 0, 0
+  if cost > limit - count then
+    allowed, wait_us = 0, -1
+    if cost <= limit then wait_us = leaves_us - now_us + window_us end
+  elseif charging then
+    if count == 0 or newest_us < now_us then newest_us = now_us end
+    count = count + cost
+  end
+  if count > 0 then reset_us = newest_us - now_us + window_us end
+  local remaining = limit - count
+  if remaining < 0 then remaining = 0 end -- the limit was lowered below what is used
+  return allowed, remaining, wait_us, reset_us
+end
+-- The score and member of each unit of cost, as ZADD takes them: time_us, time_us:sequence.
+-- time_text: now_us in digits. first: how many of this microsecond there are; they leave
+-- together, so it is a free number.
+local function log_members(time_text, first, cost)
+  local members = {time_text, string.format("%s:%d", time_text, first)}
+  for i = 1, cost - 1 do
+    members[2 * i + 1] = time_text
+    members[2 * i + 2] = string.format("%s:%d", time_text, first + i)
+  end
+  return members
+end
+
+-- The usual call is looked at once, as a whole; any other one argument after the other, for an
+-- error that says which. * 1 reads digits in half the time of tonumber.
+local limit, window_us, offset_us, cost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local right = cost and not ARGV[5] and #KEYS == 1
+  and string.find(limit .. ":" .. window_us .. ":" .. offset_us .. ":" .. cost, "^%d+:%d+:%d+:%d+$")
+if right then
+  limit, window_us, offset_us, cost = limit * 1, window_us * 1, offset_us * 1, cost * 1
+  right = limit >= 1 and window_us >= 1000 and window_us <= 31622400000000 and cost >= 1
+    and limit <= 10000 and offset_us == 0 and cost <= 100
+end
+local now_us, spare_ms, charging = 0, 0, true
+if not right then
 -- What is wrong with ARGV[index], or nil when it is a whole number from low to high.
 -- negative: what a minus before it stands for, where one may stand.
 local function argument_error(argv, index, name, low, high, negative)
@@ -31,75 +73,63 @@ local function argument_error(argv, index, name, low, high, negative)
   if negative then want = want .. ", or negative for " .. negative end
   return string.format("ERR ARGV[%d]: %s %s, want %s", index, name, found, want)
 end
--- allowed, remaining, wait_us, reset_us of a sliding window with `count` requests counted,
--- before it is charged. With cost 0 it tells what a charge has left.
--- newest_us: the latest of them. leaves_us: the (count+cost-limit)-th oldest of them, which
--- has to leave before the cost fits; read only if there is one.
-local function log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)
-  local remaining, reset_us = limit - count, 0
-  if remaining < 0 then remaining = 0 end -- the limit was lowered below what is used
-  if count > 0 then reset_us = newest_us - now_us + window_us end
-  if cost <= remaining then return 1, remaining, 0, reset_us end
-  if cost > limit then return 0, remaining, -1, reset_us end
-  return 0, remaining, leaves_us - now_us + window_us, reset_us
-end
--- The score and member of each unit of cost, as ZADD takes them: time_us, time_us:sequence.
--- first: how many of this microsecond there are; they leave together, so it is a free number.
-local function log_members(now_us, first, cost)
-  local members = {}
-  local score = string.format("%d", now_us)
-  for i = 0, cost - 1 do
-    members[2 * i + 1] = score
-    members[2 * i + 2] = string.format("%s:%d", score, first + i)
-  end
-  return members
+  local problem = #KEYS ~= 1 and string.format("ERR %d keys, want 1", #KEYS)
+    or argument_error(ARGV, 1, "limit", 1, 10000)
+    or argument_error(ARGV, 2, "window_us", 1000, 31622400000000)
+    or argument_error(ARGV, 3, "offset_us", 0, 0)
+    or argument_error(ARGV, 4, "cost", 1, 100)
+    or ARGV[5] and argument_error(ARGV, 5, "now_us", 0, 9007199254740991)
+    or ARGV[6] and argument_error(ARGV, 6, "peek", 0, 1)
+    or ARGV[7] and string.format("ERR %d arguments, want 4 to 6", #ARGV)
+  if problem then return redis.error_reply(problem) end
+  limit, window_us, cost = ARGV[1] * 1, ARGV[2] * 1, ARGV[4] * 1
+  now_us, charging = (ARGV[5] or 0) * 1, (ARGV[6] or 0) * 1 == 0
 end
 
-local problem = #KEYS ~= 1 and string.format("ERR %d keys, want 1", #KEYS)
-  or argument_error(ARGV, 1, "limit", 1, 10000)
-  or argument_error(ARGV, 2, "window_us", 1000, 31622400000000)
-  or argument_error(ARGV, 3, "offset_us", 0, 0)
-  or argument_error(ARGV, 4, "cost", 1, 100)
-  or ARGV[5] and argument_error(ARGV, 5, "now_us", 0, 9007199254740991)
-  or ARGV[6] and argument_error(ARGV, 6, "peek", 0, 1)
-  or ARGV[7] and string.format("ERR %d arguments, want 4 to 6", #ARGV)
-if problem then return redis.error_reply(problem) end
-local key, limit, window_us, cost = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
-
-local now_us, spare_ms = tonumber(ARGV[5] or 0), 60000
 if now_us == 0 then
   local time = redis.call("TIME")
-  now_us, spare_ms = time[1] * 1000000 + time[2], 0
+  now_us = time[1] * 1000000 + time[2]
+else
+  spare_ms = 60000
 end
 
--- Counted are the times t with now-window < t <= now+window.
-local gone, last = string.format("%d", now_us - window_us), string.format("%d", now_us + window_us)
-local count = redis.pcall("ZCOUNT", key, "(" .. gone, last)
+-- Counted are the times t with now-window < t <= now+window. The others are counted, since they
+-- are few, and taken off: those that are older, those that are later, of those from now on.
+local key, now_text = KEYS[1], string.format("%d", now_us)
+local count, older, since, later = redis.pcall("ZCARD", key), 0, 0, 0
 if type(count) == "table" then return count end -- another type's key
-local newest_us, leaves_us = 0, 0
 if count > 0 then
-  newest_us = tonumber(
-    redis.call("ZREVRANGEBYSCORE", key, last, "(" .. gone, "WITHSCORES", "LIMIT", 0, 1)[2])
+  older = redis.call("ZCOUNT", key, "-inf", string.format("%d", now_us - window_us))
+  since = redis.call("ZCOUNT", key, now_text, "+inf")
+  if since > 0 then
+    later = redis.call("ZCOUNT", key, string.format("(%d", now_us + window_us), "+inf")
+  end
+  count = count - older - later
 end
-if count + cost > limit and cost <= limit then
-  leaves_us = tonumber(redis.call("ZRANGEBYSCORE", key, "(" .. gone, last,
-    "WITHSCORES", "LIMIT", count + cost - limit - 1, 1)[2])
-end
-local reply = {log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost)}
 
-if reply[1] == 1 and tonumber(ARGV[6] or 0) == 0 then
-  local first = 0
-  if newest_us >= now_us then
-    first = redis.call("ZCOUNT", key, string.format("%d", now_us), string.format("%d", now_us))
+-- A charge makes now the newest, but for a clock that has stepped back.
+local newest_us, leaves_us = 0, 0
+if count > 0 and not (charging and count + cost <= limit and since == later) then
+  local rank = string.format("%d", older + count - 1)
+  newest_us = redis.call("ZRANGE", key, rank, rank, "WITHSCORES")[2] * 1
+  if count + cost > limit and cost <= limit then
+    rank = string.format("%d", older + count + cost - limit - 1)
+    leaves_us = redis.call("ZRANGE", key, rank, rank, "WITHSCORES")[2] * 1
   end
-  count, newest_us = count + cost, math.max(newest_us, now_us)
-  reply = {log_answer(count, newest_us, 0, now_us, limit, window_us, 0)}
-  -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
-  redis.call("ZADD", key, unpack(log_members(now_us, first, cost)))
-  if redis.call("ZCARD", key) > count then
-    redis.call("ZREMRANGEBYSCORE", key, "-inf", gone)
-    redis.call("ZREMRANGEBYSCORE", key, "(" .. last, "+inf")
-  end
-  redis.call("PEXPIRE", key, string.format("%d", math.ceil(reply[4] / 1000) + spare_ms))
 end
-return reply
+local allowed, remaining, wait_us, reset_us =
+  log_answer(count, newest_us, leaves_us, now_us, limit, window_us, cost, charging)
+
+if charging and allowed == 1 then
+  local first = since > 0 and redis.call("ZCOUNT", key, now_text, now_text) or 0
+  -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
+  redis.call("ZADD", key, unpack(log_members(now_text, first, cost)))
+  if older > 0 then
+    redis.call("ZREMRANGEBYSCORE", key, "-inf", string.format("%d", now_us - window_us))
+  end
+  if later > 0 then
+    redis.call("ZREMRANGEBYSCORE", key, string.format("(%d", now_us + window_us), "+inf")
+  end
+  redis.call("PEXPIRE", key, string.format("%d", (reset_us + 999) / 1000 + spare_ms)) -- %d drops a fraction
+end
+return {allowed, remaining, wait_us, reset_us}

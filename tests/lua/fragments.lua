@@ -31,6 +31,7 @@ local function show(name, ...)
 end
 
 local argument_error, gcd = fragment("argument_error"), fragment("gcd")
+local call_error = fragment("call_error")
 local bucket_used, bucket_answer = fragment("bucket_used"), fragment("bucket_answer")
 local fixed_used, fixed_answer = fragment("fixed_used"), fragment("fixed_answer")
 local counter_used, counter_answer = fragment("counter_used"), fragment("counter_answer")
@@ -42,6 +43,13 @@ for _, text in ipairs{"0", "7", "-7", "9007199254740991", "9007199254740992", "9
   show("argument_error", argument_error({text}, 1, "checks", 1, 7, "a peek"))
 end
 show("argument_error", argument_error({}, 1, "cost", 1, 2^53))
+local right = {"0", "1", "1", "1", "1000", "5000", "1", "2", "6", "3", "5", "1000", "0", "1"}
+show("call_error", call_error({"a", "b", "c"}, right, argument_error))
+for i = 1, #right do
+  local wrong = {unpack(right)}
+  wrong[i] = "-0"
+  show("call_error", call_error({"a", "b", "c"}, wrong, argument_error))
+end
 
 for _ = 1, 2000 do
   local now_us = random(1767225600000000, 1767225600000000 + 10^random(1, 14))
@@ -73,5 +81,5 @@ for _ = 1, 2000 do
   limit, count = random(1, 100), random(0, 100)
   cost = random(1, 100)
   show("log_answer", log_answer(count, newest_us, newest_us - random(0, 9), now_us, limit, window_us, cost))
-  show("log_members", table.concat(log_members(now_us, random(0, 3), random(1, 3)), " "))
+  show("log_members", table.concat(log_members(string.format("%d", now_us), random(0, 3), random(1, 3)), " "))
 end

@@ -1,11 +1,11 @@
-// Scripts counts the instructions that Redis spends on a check, for each script and size of batch:
-// it runs redis-server under valgrind's callgrind and sends it fixed series of calls. Unlike seconds,
-// instructions are the same on a busy machine.
+// Scripts measures what a check costs Redis, for each script and size of batch. It sends fixed series
+// of calls to a redis-server, under valgrind's callgrind to count instructions, which are the same
+// on a busy machine, or with -time on its own, to read the CPU time that it took.
 //
-//	go run ./scripts [-scripts ../../redisscripts/v1] [-only REGEXP] [-keep DIR]
+//	go run ./scripts [-time] [-only REGEXP] [FOLDER ...]
 //
-// Counted is all that Redis does between reading a call and having written its reply, the kernel's
-// part left out. It writes a Markdown table.
+// A folder holds composed scripts; several, such as those of two commits, stand side by side. The
+// default is ../../redisscripts/v1. It writes a Markdown table.
 package main
 
 import (
@@ -15,43 +15,69 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 func main() {
 	log.SetFlags(0)
-	dir := flag.String("scripts", "../../redisscripts/v1", "the folder of the composed scripts")
+	timed := flag.Bool("time", false, "measure CPU time under load instead of counting instructions")
 	only := flag.String("only", "", "the series to run, a regular expression on their names")
-	keep := flag.String("keep", "", "a folder for callgrind's files, to be read with callgrind_annotate")
 	flag.Parse()
+	folders := flag.Args()
+	if len(folders) == 0 {
+		folders = []string{"../../redisscripts/v1"}
+	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := startRedis(*keep)
-	if err != nil {
-		log.Fatal(err)
+	measure, unit := (*server).count, "instructions a check"
+	if *timed {
+		measure, unit = (*server).time, "CPU µs a check"
 	}
-	defer r.stop()
-	sha := map[string]string{}
-	files, err := filepath.Glob(filepath.Join(*dir, "*.lua"))
+	s := startRedis(!*timed)
+	defer s.stop()
+	var texts []map[string]string
+	for _, folder := range folders {
+		texts = append(texts, s.load(folder))
+	}
+	fmt.Printf("| %s: | %s |\n|---|%s\n", unit, strings.Join(folders, " | "), strings.Repeat("---:|", len(folders)))
+	columns := make([][]series, len(folders))
+	for i, sha := range texts {
+		columns[i] = allSeries(sha, s.knowsRows(sha["take"]))
+	}
+	for i, one := range columns[0] {
+		if !wanted.MatchString(one.name) {
+			continue
+		}
+		cells := make([]string, len(folders))
+		for j := range folders {
+			cells[j] = measure(s, columns[j][i])
+		}
+		fmt.Printf("| %s | %s |\n", one.name, strings.Join(cells, " | "))
+	}
+}
+
+// load loads the scripts of a folder, and returns their SHA by name.
+func (s *server) load(folder string) map[string]string {
+	sha := map[string]string{"return 1": s.must("SCRIPT", "LOAD", "return 1")}
+	files, err := filepath.Glob(filepath.Join(folder, "*.lua"))
 	if err != nil || len(files) == 0 {
-		log.Fatalf("%s: no scripts here (%v)", *dir, err)
+		log.Fatalf("%s: no scripts here (%v)", folder, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			log.Fatal(err)
 		}
-		name := filepath.Base(file[:len(file)-len(".lua")])
-		sha[name] = string(r.must("SCRIPT", "LOAD", string(text))[5:45])
+		sha[strings.TrimSuffix(filepath.Base(file), ".lua")] = s.must("SCRIPT", "LOAD", string(text))
 	}
-	sha["return 1"] = string(r.must("SCRIPT", "LOAD", "return 1")[5:45])
-	fmt.Println("| series | instructions a call | a check |\n|---|---:|---:|")
-	for _, s := range allSeries(sha) {
-		if !wanted.MatchString(s.name) {
-			continue
-		}
-		perCall := r.measure(s)
-		fmt.Printf("| %s | %.0f | %.0f |\n", s.name, perCall, perCall/float64(s.checks))
-	}
+	return sha
+}
+
+// knowsRows says whether a take lets a check refer to the numbers of an earlier one; the first
+// ones did not.
+func (s *server) knowsRows(sha string) bool {
+	reply := s.ask(command("EVALSHA", sha, "2", "a", "b", "0", "1", "3", "5", "60000000", "0", "1", "1", "6"))
+	return !strings.HasPrefix(reply, "-")
 }

@@ -12,57 +12,65 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// A server is a redis-server that callgrind watches, with one connection.
+// A server is a redis-server of ours, with one connection.
 type server struct {
 	cmd  *exec.Cmd
 	dir  string
-	keep bool
-	conn net.Conn
-	in   *bufio.Reader
+	conn conn
 	part int // the number of callgrind's last file
 }
 
-// startRedis starts redis-server under callgrind. Counted are the functions that read, run and answer
-// commands, not the timer; each PING ends a count, and the next one begins.
-func startRedis(keep string) (*server, error) {
-	s := &server{dir: keep, keep: keep != ""}
-	if !s.keep {
-		dir, err := os.MkdirTemp("", "authz")
-		if err != nil {
-			return nil, err
-		}
-		s.dir = dir
+type conn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// startRedis starts redis-server, if wanted under callgrind. Counted are then the functions that
+// read, run and answer commands, not the timer; each PING ends a count, and the next one begins.
+func startRedis(counted bool) *server {
+	dir, err := os.MkdirTemp("", "authz")
+	if err != nil {
+		log.Fatal(err)
 	}
-	socket := filepath.Join(s.dir, "redis.sock")
-	s.cmd = exec.Command("valgrind", "--quiet", "--tool=callgrind", "--callgrind-out-file="+filepath.Join(s.dir, "out"),
-		"--dump-before=pingCommand", "--toggle-collect=readQueryFromClient", "--toggle-collect=handleClientsWithPendingWrites",
-		"redis-server", "--port", "0", "--unixsocket", socket, "--dir", s.dir, "--save", "", "--appendonly", "no", "--hz", "1")
+	s := &server{dir: dir}
+	args := []string{"redis-server", "--port", "0", "--unixsocket", s.socket(), "--dir", dir,
+		"--save", "", "--appendonly", "no", "--hz", "1"}
+	if counted {
+		args = append([]string{"valgrind", "--quiet", "--tool=callgrind",
+			"--callgrind-out-file=" + filepath.Join(dir, "out"), "--dump-before=pingCommand",
+			"--toggle-collect=readQueryFromClient", "--toggle-collect=handleClientsWithPendingWrites"}, args...)
+	}
+	s.cmd = exec.Command(args[0], args[1:]...)
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		log.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			s.conn, s.in = conn, bufio.NewReaderSize(conn, 1<<20)
-			return s, nil
+		if s.conn, err = s.dial(); err == nil {
+			return s
 		}
 		if time.Now().After(deadline) {
 			s.stop()
-			return nil, err
+			log.Fatal(err)
 		}
 	}
+}
+
+func (s *server) socket() string { return filepath.Join(s.dir, "redis.sock") }
+
+func (s *server) dial() (conn, error) {
+	c, err := net.Dial("unix", s.socket())
+	return conn{c, bufio.NewReaderSize(c, 1<<16)}, err
 }
 
 func (s *server) stop() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
-	if !s.keep {
-		os.RemoveAll(s.dir)
-	}
+	os.RemoveAll(s.dir)
 }
 
 // command is a command as Redis reads it.
@@ -74,25 +82,33 @@ func command(words ...string) []byte {
 	return out
 }
 
-// must sends a command and returns its raw reply, which must be no error.
-func (s *server) must(words ...string) []byte {
-	return s.send(command(words...))
+// must sends a command and returns the text that it answers, which must be no error.
+func (s *server) must(words ...string) string {
+	reply := s.ask(command(words...))
+	if strings.HasPrefix(reply, "-") {
+		log.Fatalf("Redis answers %q to %.80s", reply, words)
+	}
+	_, text, _ := strings.Cut(reply, "\r\n")
+	return strings.TrimSuffix(text, "\r\n")
 }
 
-func (s *server) send(command []byte) []byte {
-	if _, err := s.conn.Write(command); err != nil {
+// ask sends a command and returns its reply as it came.
+func (c *conn) ask(command []byte) string {
+	if _, err := c.Write(command); err != nil {
 		log.Fatal(err)
 	}
-	reply, err := s.reply(nil)
-	if err != nil || reply[0] == '-' {
-		log.Fatalf("Redis answers %q (%v) to\n%s", reply, err, command)
+	reply, err := c.reply(nil)
+	if err != nil {
+		log.Fatal(err)
 	}
-	return reply
+	return string(reply)
 }
 
+func (s *server) ask(command []byte) string { return s.conn.ask(command) }
+
 // reply appends one whole reply to out.
-func (s *server) reply(out []byte) ([]byte, error) {
-	line, err := s.in.ReadBytes('\n')
+func (c *conn) reply(out []byte) ([]byte, error) {
+	line, err := c.in.ReadBytes('\n')
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +117,13 @@ func (s *server) reply(out []byte) ([]byte, error) {
 	switch {
 	case line[0] == '*':
 		for range n {
-			if out, err = s.reply(out); err != nil {
+			if out, err = c.reply(out); err != nil {
 				return nil, err
 			}
 		}
 	case line[0] == '$' && n >= 0:
 		text := make([]byte, n+2)
-		if _, err := io.ReadFull(s.in, text); err != nil {
+		if _, err := io.ReadFull(c.in, text); err != nil {
 			return nil, err
 		}
 		out = append(out, text...)
@@ -115,27 +131,31 @@ func (s *server) reply(out []byte) ([]byte, error) {
 	return out, nil
 }
 
-// measure returns the instructions of one call of a series.
-func (s *server) measure(series series) float64 {
-	s.must("FLUSHALL")
-	for i := range series.before {
-		s.send(series.call(i))
-	}
-	s.must("PING")
-	s.part++
-	for i := range series.calls {
-		reply := s.send(series.call(series.before + i))
-		if !strings.HasPrefix(string(reply), series.reply) {
-			log.Fatalf("%s: Redis answers %.60q, want %q...", series.name, reply, series.reply)
+// run sends the calls from i to end of a series, and looks at the replies if they are measured.
+func (c *conn) run(one series, i, end int) {
+	for ; i < end; i++ {
+		reply := c.ask(one.call(i))
+		if i >= one.before && !strings.HasPrefix(reply, one.reply) {
+			log.Fatalf("%s: Redis answers %.60q, want %q...", one.name, reply, one.reply)
 		}
 	}
-	s.must("PING")
-	s.part++
-	return float64(s.total()-s.pingCost()) / float64(series.calls)
 }
 
-// total reads the count of callgrind's last file.
-func (s *server) total() int {
+// count is the instructions of a check of a series.
+func (s *server) count(one series) string {
+	s.must("FLUSHALL")
+	s.conn.run(one, 0, one.before)
+	s.ping()
+	s.conn.run(one, one.before, one.before+one.calls)
+	counted := s.ping()
+	// The end of the first PING and the beginning of the second are in it.
+	return fmt.Sprintf("%.0f", float64(counted-s.ping())/float64(one.calls*one.checks))
+}
+
+// ping ends a count and returns it.
+func (s *server) ping() int {
+	s.must("PING")
+	s.part++
 	text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("out.%d", s.part)))
 	if err != nil {
 		log.Fatal(err)
@@ -149,9 +169,53 @@ func (s *server) total() int {
 	return n
 }
 
-// pingCost is the count of a PING, half of which stands in each of two counts.
-func (s *server) pingCost() int {
-	s.must("PING")
-	s.part++
-	return s.total()
+// time is the CPU time of a check of a series, in Redis alone, with all lanes busy; and in brackets
+// what Redis says that it took for the commands themselves.
+func (s *server) time(one series) string {
+	const repeated = 20
+	s.must("FLUSHALL")
+	s.conn.run(one, 0, one.before)
+	s.must("CONFIG", "RESETSTAT")
+	start := s.cpuNS()
+	var all sync.WaitGroup
+	for lane := range one.lanes {
+		all.Go(func() {
+			c, err := s.dial()
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer c.Close()
+			for range repeated {
+				for i := lane; i < one.calls; i += one.lanes {
+					c.run(one, one.before+i, one.before+i+1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	checks := float64(repeated * one.calls * one.checks)
+	us := float64(s.cpuNS()-start) / 1000 / checks
+	var inside float64
+	for line := range strings.Lines(s.must("INFO", "commandstats")) {
+		var calls, usec float64
+		name, rest, _ := strings.Cut(line, ":")
+		fmt.Sscanf(rest, "calls=%g,usec=%g", &calls, &usec)
+		if calls == repeated*float64(one.calls) && strings.HasPrefix(name, "cmdstat_") {
+			inside = max(inside, usec/checks)
+		}
+	}
+	return fmt.Sprintf("%.2f (%.2f)", us, inside)
+}
+
+// cpuNS is the CPU time that the server has used.
+func (s *server) cpuNS() int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", s.cmd.Process.Pid))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ns, err := strconv.Atoi(strings.Fields(string(text))[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	return ns
 }
