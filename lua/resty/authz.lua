@@ -73,6 +73,11 @@ end
 
 -- A line of the error log every half a minute for each kind of trouble, however many requests have it.
 local function log_seldom(self, kind, text)
+    local now = ngx.now()
+    if now < (self.logged[kind] or 0) then -- known here, where a full dict forgets it
+        return
+    end
+    self.logged[kind] = now + 30
     if self.shdict.dict:add("\0logged|" .. kind, true, 30) then
         ngx.log(ngx.ERR, "authz: ", text)
     end
@@ -325,6 +330,7 @@ function _M.new(options)
         return nil, err
     end
     local self = {
+        logged = {},
         functions = scripts.fragments(loaded), style = style, admitted_headers = options.admitted_headers,
         metrics = metrics.new(options.metrics and ngx.shared[options.metrics]),
     }
