@@ -3,7 +3,6 @@ package tests
 import (
 	"crypto/sha256"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,12 +22,7 @@ func startPolicyNginx(t testing.TB, policy string) policyNginx {
 		init_worker_by_lua_block { require("watch").work() }
 		server {
 			listen LISTEN;
-			location /await {
-				content_by_lua_block {
-					require("watch").await(ngx.unescape_uri(ngx.var.arg_first), ngx.unescape_uri(ngx.var.arg_last))
-				}
-			}
-			location /looks { content_by_lua_block { require("watch").await_looks(tonumber(ngx.var.arg_count)) } }
+			location /workers { content_by_lua_block { require("watch").show() } }
 		}`, map[string]string{"policy.json": policy})}
 }
 
@@ -41,22 +35,35 @@ func (n policyNginx) replace(t testing.TB, policy string) {
 	}
 }
 
-// await waits until every worker has the version, and a failure that ends so.
+// workers is how often each of the two workers has looked, and its version and failure.
+func (n policyNginx) workers(t testing.TB) (looks [2]int, has [2]string) {
+	t.Helper()
+	lines := strings.Split(n.send(t, "GET /workers", "").body, "\n")
+	for id := range has {
+		count, state, _ := strings.Cut(lines[id], " ")
+		looks[id], _ = strconv.Atoi(count)
+		has[id] = state
+	}
+	return looks, has
+}
+
+// await waits until every worker has the version, and the failure.
 func (n policyNginx) await(t testing.TB, version, failure string) {
 	t.Helper()
 	want := version + " " + failure
 	if failure != "" {
 		want = version + " " + filepath.Join(n.dir, "policy.json") + failure
 	}
-	got := n.send(t, "GET /await?first="+url.QueryEscape(version+" ")+"&last="+url.QueryEscape(failure), "")
-	for line := range strings.Lines(got.body) {
-		if line != want+"\n" {
-			t.Errorf("a worker has\n%swant\n%s", line, want)
+	var has [2]string
+	defer func() {
+		if t.Failed() {
+			t.Logf("the workers have\n%s\n%s\nwant\n%s", has[0], has[1], want)
 		}
-	}
-	if lines := strings.Count(got.body, "\n"); lines != 2 {
-		t.Errorf("%d workers answer, want 2: %d %s", lines, got.status, got.body)
-	}
+	}()
+	await(t, "such policy in both workers", func() bool {
+		_, has = n.workers(t)
+		return has == [2]string{want, want}
+	})
 }
 
 func policyVersion(json string) string { return json[len(`{"version":"`):][:64] }
@@ -136,12 +143,19 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 // TestALookForANewerPolicyReadsItsHeadAlone lets the workers look at a policy of a megabyte.
 func TestALookForANewerPolicyReadsItsHeadAlone(t *testing.T) {
 	n := startPolicyNginx(t, string(compile(t, manyOverrides(10000)).JSON()))
-	looks := func(count int) { n.send(t, fmt.Sprintf("GET /looks?count=%d", count), "") }
+	looks := func(count int) {
+		t.Helper()
+		before, _ := n.workers(t)
+		await(t, "look of both workers", func() bool {
+			now, _ := n.workers(t)
+			return now[0] >= before[0]+count && now[1] >= before[1]+count
+		})
+	}
 	looks(1)
 	before := n.bytesRead(t)
 	looks(3)
-	if got := n.bytesRead(t) - before; got > 100<<10 {
-		t.Errorf("three looks of two workers read %d bytes, want a hundred a look", got)
+	if got := n.bytesRead(t) - before; got > 500<<10 { // our own requests are in it
+		t.Errorf("three looks of two workers read %d bytes, want a hundred a look, and no megabyte", got)
 	}
 }
 

@@ -97,3 +97,26 @@ func TestAnEpochThatComesBackBringsBackNoRefusal(t *testing.T) {
 	heard()
 	same(t, s.sendAll(t, 3, "GET /", "X-Who: me"), "200 200 429")
 }
+
+// An entry for which there is no room is not kept, and its limit admits: that is told, by a line of the
+// error log (of each worker at most) however often it happens, and by a metric.
+func TestADictTooSmallForAnEntryIsTold(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{dict: "32k", limits: `
+		[limit.many]
+		key = []
+		algorithm = "sliding_window"
+		rate = "9000/h"
+		cost = "header:X-Cost"
+		cost_max = 100`})
+	const line = "lua_shared_dict authz has no room for an entry, which counts as never used: make it larger"
+	s.mayLog = []string{line}
+	for range 180 { // twice what the limit admits
+		same(t, s.sendAll(t, 1, "GET /", "X-Cost: 100"), "200")
+	}
+	if n := strings.Count(s.read(t, "error.log"), line); n < 1 || n > 2 {
+		t.Errorf("the error log says so %d times, want once, or once a worker:\n%s", n, s.read(t, "error.log"))
+	}
+	if n := s.metric(t, `authz_dict_writes_total{event="full"}`); n == "0" {
+		t.Error("the metric does not say so")
+	}
+}

@@ -73,6 +73,11 @@ end
 
 -- A line of the error log every half a minute for each kind of trouble, however many requests have it.
 local function log_seldom(self, kind, text)
+    local now = ngx.now()
+    if now < (self.logged[kind] or 0) then -- known here, where a full dict forgets it
+        return
+    end
+    self.logged[kind] = now + 30
     if self.shdict.dict:add("\0logged|" .. kind, true, 30) then
         ngx.log(ngx.ERR, "authz: ", text)
     end
@@ -193,9 +198,13 @@ local function check_phase(what)
     end
 end
 
--- The decision of a client request. It may have been made before: nginx runs the phases again after an
--- internal redirect and after a rewrite, which is still the same request. The marker is a variable, since
--- they survive that and ngx.ctx does not. A subrequest is part of a request that was decided.
+-- Where ngx.ctx keeps what check() decided.
+local PENDING = {}
+
+-- The decision of a client request, and whether it is one of check() that nobody has applied. It may have
+-- been made before: nginx runs the phases again after an internal redirect and after a rewrite, which is
+-- still the same request. The marker is a variable, since they survive that and ngx.ctx does not. A
+-- subrequest is part of a request that was decided.
 local function check(self)
     if not self.policy then
         error("authz: check() and access() need new{policy = …}", 3)
@@ -208,7 +217,8 @@ local function check(self)
     elseif ngx.is_subrequest then
         return decision.again("200", "")
     elseif status ~= "" then
-        return decision.again(status, var.authz_limit)
+        local pending = var.authz_pending ~= ""
+        return pending and ngx.ctx[PENDING] or decision.again(status, var.authz_limit), pending
     end
     if not var.request_uri then -- nginx could not read the request: this is the page of its 400
         return decision.new("admitted")
@@ -275,14 +285,24 @@ local function handle(self)
     end
     function authz.check()
         local d = check(self)
+        if not d.again then
+            ngx.var.authz_pending, ngx.ctx[PENDING] = "1", d
+        end
         return d
     end
     function authz.access()
-        local d = check(self)
+        local d, pending = check(self)
+        if pending and ngx.status ~= d.status then -- of that status it is the page: the caller has refused
+            ngx.var.authz_pending, d.again = "", nil
+        end
         return apply(self, d)
     end
     function authz.apply(d, d_after_self)
-        return apply(self, d_after_self or d)
+        d = d_after_self or d
+        if not d.again then
+            ngx.var.authz_pending = ""
+        end
+        return apply(self, d)
     end
     function authz.metrics()
         if not self.metrics.dict then
@@ -310,6 +330,7 @@ function _M.new(options)
         return nil, err
     end
     local self = {
+        logged = {},
         functions = scripts.fragments(loaded), style = style, admitted_headers = options.admitted_headers,
         metrics = metrics.new(options.metrics and ngx.shared[options.metrics]),
     }

@@ -1,5 +1,5 @@
 -- Every worker of this nginx has a policy and asks it again and again, as requests would; what each has
--- found is in a dict for a test to wait for.
+-- found is in a dict for a test to see.
 
 local policy = require "resty.authz.policy"
 
@@ -24,38 +24,11 @@ function _M.work()
     end))
 end
 
-local function await(holds)
-    for _ = 1, 1000 do
-        local all = true
-        for id = 0, ngx.worker.count() - 1 do
-            all = all and holds(id)
-        end
-        if all then
-            break
-        end
-        ngx.sleep(0.01)
-    end
-end
-
--- Answers what each worker has, a line each, once the line of each begins with a text and ends with
--- another; after 10 s in any case.
-function _M.await(first, last)
-    await(function(id)
-        local state = dict:get(id) or ""
-        return state:sub(1, #first) == first and (last == "" or state:sub(-#last) == last)
-    end)
+-- Answers what each worker has, a line each: how often it has looked, the version and the failure.
+function _M.show()
     for id = 0, ngx.worker.count() - 1 do
-        ngx.say(dict:get(id))
+        ngx.say(dict:get(id .. " looks") or 0, " ", dict:get(id) or "")
     end
-end
-
--- Returns when each worker has looked a number of times more.
-function _M.await_looks(count)
-    local before = {}
-    for id = 0, ngx.worker.count() - 1 do
-        before[id] = dict:get(id .. " looks")
-    end
-    await(function(id) return dict:get(id .. " looks") >= before[id] + count end)
 end
 
 return _M

@@ -186,7 +186,7 @@ local function seconds(d, retry_after_max)
         return 1
     elseif d.verdict == "admitted" then
         return d.rate and ceil_seconds(d.result.reset_us)
-    elseif d.verdict ~= "limited" or d.result.wait_us < 0 then
+    elseif d.verdict ~= "limited" or not d.rate or d.result.wait_us < 0 then
         return nil
     end
     local wait = max(1, ceil_seconds(d.result.wait_us))

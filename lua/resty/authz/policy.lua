@@ -162,6 +162,9 @@ end
 -- is another than before.
 local function poll(policy)
     local set, head, err = read_file(policy.path, policy.head)
+    if set or err then
+        ngx.update_time() -- a timeout that is set next does not begin before the file was read and compiled
+    end
     if err and err ~= policy.failure then
         ngx.log(ngx.ERR, "authz: the limits stay as they are: ", err)
     end

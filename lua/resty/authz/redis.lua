@@ -141,9 +141,13 @@ end
 
 -- Sends a command. reply, or nil, the error's text and kind; the connection is closed then.
 local function command(self, connection, deadline, name, ...)
-    local reply, err = nil, "timeout"
+    local understood, reply, err = true, nil, "timeout"
     if limit_step(self, connection, deadline) then
-        reply, err = connection[name](connection, ...)
+        understood, reply, err = pcall(connection[name], connection, ...)
+    end
+    if not understood or reply == nil and err == nil then -- the library trips over a length that is no number
+        connection:close()
+        return nil, "Redis sent no reply at all: " .. tostring(reply), "malformed"
     end
     if reply then return reply end -- ngx.null, for one, is no error
     if reply == false then
@@ -191,10 +195,24 @@ local function connect(self, deadline)
     return connection
 end
 
+local function malformed(text, ...)
+    return nil, "Redis sent no reply of our script: " .. format(text, ...), "malformed"
+end
+
+-- Whether a reply is what the script writes: so many numbers. Anything else is an error, and never taken
+-- for an answer.
+local function is_numbers(reply, n)
+    if type(reply) ~= "table" or #reply ~= n then return false end
+    for i = 1, n do
+        if type(reply[i]) ~= "number" then return false end
+    end
+    return true
+end
+
 --- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
 -- text; after any other error nobody knows whether it ran, and nothing is sent again.
--- args is numkeys, the keys, and ARGV. It returns the reply, or nil, the error's text and kind.
-function _M:call(script, args)
+-- args is numkeys, the keys, and ARGV. It returns the reply, n numbers, or nil, the error's text and kind.
+function _M:call(script, args, n)
     local deadline = ngx.now() + self.whole_ms / 1000
     local connection, err, kind = connect(self, deadline)
     if not connection then return nil, err, kind end
@@ -206,6 +224,10 @@ function _M:call(script, args)
         reply, err, kind = command(self, connection, deadline, "eval", script.text, unpack(args))
     end
     if not reply then return nil, err, kind end
+    if not is_numbers(reply, n) then
+        connection:close()
+        return malformed("want %d numbers", n)
+    end
     connection:set_keepalive(self.idle_ms, self.pool_size)
     return reply
 end
@@ -218,6 +240,10 @@ function _M:get(key)
     local reply
     reply, err, kind = command(self, connection, deadline, "get", key)
     if not reply then return nil, err, kind end
+    if type(reply) ~= "string" and reply ~= ngx.null then
+        connection:close()
+        return nil, "Redis sent no text", "malformed"
+    end
     connection:set_keepalive(self.idle_ms, self.pool_size)
     return reply ~= ngx.null and reply
 end
@@ -239,20 +265,6 @@ function _M.words(limit, rate)
     return words
 end
 
-local function malformed(text, ...)
-    return nil, "Redis sent no reply of our script: " .. format(text, ...), "malformed"
-end
-
--- Whether a reply is what the script writes: so many numbers. Anything else is an error, and never taken
--- for an answer.
-local function is_numbers(reply, n)
-    if type(reply) ~= "table" or #reply ~= n then return false end
-    for i = 1, n do
-        if type(reply[i]) ~= "number" then return false end
-    end
-    return true
-end
-
 -- The result in the four numbers of a reply that begin at `at`.
 local function row(reply, at)
     return {
@@ -268,16 +280,13 @@ function _M:take_one(now_us, check, peek)
     local reply, err, kind = self:call(check.limit.algorithm, {
         1, check.key, own[1], own[2], own[3], format("%d", check.cost), format("%d", now_us or 0),
         peek and 1 or 0,
-    })
+    }, 4)
     if not reply then return nil, err, kind end
-    if not is_numbers(reply, 4) then return malformed("want 4 numbers") end
     return row(reply, 1)
 end
 
 local function read_reply(reply, checks)
-    if not is_numbers(reply, 1 + 4 * #checks) then
-        return malformed("want %d numbers", 1 + 4 * #checks)
-    elseif reply[1] == -1 then
+    if reply[1] == -1 then
         return nil, "a key of this request holds another Redis type: delete it", "wrongtype"
     end
     local results, admitted = {}, 1
@@ -312,7 +321,7 @@ function _M:take(now_us, checks, peek)
         args[to + 5] = format("%d", check.cost)
         to = to + 5
     end
-    local reply, err, kind = self:call("take", args)
+    local reply, err, kind = self:call("take", args, 1 + 4 * n)
     if not reply then return nil, err, kind end
     return read_reply(reply, checks)
 end
