@@ -240,7 +240,7 @@ func TestAConnectionSaysNothingThatWasNotAsked(t *testing.T) {
 	var said bytes.Buffer
 	front := inFrontOf(t, r, func(client, server net.Conn) {
 		go io.Copy(client, server)
-		io.Copy(io.MultiWriter(server, &said), client)
+		io.Copy(io.MultiWriter(&said, server), client) // what is answered has been heard
 	})
 	s := openRedisURL(t, front, 10*time.Second)
 	c := check(newLimit(t, "api", "fixed_window", 9, 366*86400e6, 0), "u", 1)
