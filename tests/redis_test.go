@@ -28,8 +28,22 @@ func (r *redisServer) url() string { return "unix://" + r.socket }
 
 func (r *redisServer) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := r.cmd.Process.Signal(sig); err != nil {
+	signalTo(t, r.cmd, sig)
+}
+
+// signalTo sends a signal. To stop takes a process as long as it takes a thread of it to run: it is
+// awaited, so that none of the others answers meanwhile.
+func signalTo(t testing.TB, cmd *exec.Cmd, sig syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
+	}
+	if sig != syscall.SIGSTOP {
+		return
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%s: status %v, %v, want it stopped", cmd.Path, status, err)
 	}
 }
 
