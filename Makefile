@@ -18,7 +18,7 @@ unit:
 	cd tests/bench && go test ./...
 
 fuzz:
-	.ci/fuzz 5s
+	.ci/fuzz 20000x
 
 lint:
 	.ci/lint

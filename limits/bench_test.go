@@ -84,7 +84,7 @@ func TestARequestIsMatchedWithoutAllocating(t *testing.T) {
 	a := apiRequest(t, set)
 	w := newAttrs(t, wide, "GET http://H.Example.com:80/a%20b/"+strings.Repeat("c", 100)+"?q=%20x&q=2&%71=3", "ip: 2001:db8::1", "zone: z", "X-A: a",
 		"Authorization: Bearer x", "Cookie: a=b; c=d", "X-Cost: 4")
-	trusted, err := ParseTrusted([]string{"10.0.0.0/8", "2001:db8::/32"})
+	trusted, err := ParsePrefixes([]string{"10.0.0.0/8", "2001:db8::/32"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,16 @@
 package limits
 
 import (
+	"crypto/sha256"
 	"fmt"
-	"maps"
-	"slices"
 )
 
 // compile makes the set that answers requests. The spec is checked already: nothing can be wrong.
 func compile(sp *spec) *Set {
-	s := &Set{spec: sp, fields: newFields(sp)}
+	s := &Set{spec: sp, slots: newSlots(sp)}
 	var matches []*condSpec
 	add := func(r *ruleSpec, verdict Verdict, limit *Limit) {
-		unless, written := s.fields.condition(&r.unless)
-		match, _ := s.fields.condition(&r.match)
-		s.rules = append(s.rules, rule{
-			name: r.name, match: match, unless: unless, hasUnless: written, verdict: verdict, limit: limit,
-		})
+		s.rules = append(s.rules, rule{r.name, s.slots.condition(&r.match), s.slots.condition(&r.unless), verdict, limit})
 		matches = append(matches, &r.match)
 	}
 	for i := range sp.deny {
@@ -27,21 +22,22 @@ func compile(sp *spec) *Set {
 	known := map[partSpec]int{}
 	for i := range sp.limits {
 		l := &sp.limits[i]
-		l.limit.Name, l.limit.Index = l.name, i
-		l.limit.rule = s.limitRule(l, known)
-		s.limits = append(s.limits, &l.limit)
-		add(&l.ruleSpec, Deny, &l.limit)
+		limit := &Limit{Name: l.name, Index: i, Algorithm: l.algorithm, Rate: *l.rate, Shadow: l.shadow, OnError: l.onError}
+		limit.keying = s.newKeying(l, known)
+		s.limits = append(s.limits, limit)
+		add(&l.ruleSpec, Deny, limit)
 	}
-	s.index = newIndex(&s.fields, matches)
+	s.index = newIndex(&s.slots, matches)
+	s.version = fmt.Sprintf("%x", sha256.Sum256(s.jsonRest()))
 	return s
 }
 
-// condition compiles a match or unless table, and says whether anything was written in it.
-func (f *fields) condition(sp *condSpec) (condition, bool) {
+// condition compiles a match or unless table.
+func (s *slots) condition(sp *condSpec) condition {
 	var c condition
 	add := func(slot int, patterns []string, compile func(string) pattern) {
 		if patterns != nil {
-			c.fields = append(c.fields, fieldCondition{slot, newPatternList(patterns, compile)})
+			c.slots = append(c.slots, slotCondition{slot, newPatternList(patterns, compile)})
 		}
 	}
 	add(slotPath, sp.path, pathPattern)
@@ -49,64 +45,56 @@ func (f *fields) condition(sp *condSpec) (condition, bool) {
 	add(slotMethod, sp.method, textPattern)
 	add(slotZone, sp.zone, textPattern)
 	for _, n := range sp.header {
-		add(f.header(n.name), n.patterns, textPattern)
+		add(s.header(n.name), n.patterns, textPattern)
 	}
 	for _, n := range sp.cookie {
-		add(f.cookies[n.name], n.patterns, textPattern)
+		add(s.cookies[n.name], n.patterns, textPattern)
 	}
 	for _, n := range sp.query {
-		add(f.queries[n.name], n.patterns, textPattern)
+		add(s.queries[n.name], n.patterns, textPattern)
 	}
 	if sp.ip != nil {
-		c.ip = newPrefixSet(sp.ip)
+		c.ip = newPrefixes(sp.ip)
 	}
-	return c, len(c.fields) > 0 || c.ip != nil
+	return c
 }
 
-// limitRule compiles how a limit is keyed. known is the parts that earlier limits have.
-func (s *Set) limitRule(l *limitSpec, known map[partSpec]int) limitRule {
-	r := limitRule{missing: l.missing, cost: l.cost, costMax: l.costMax, ipPart: -1}
+// newKeying compiles how a limit is keyed. known is the parts that earlier limits have.
+func (s *Set) newKeying(l *limitSpec, known map[partSpec]int) keying {
+	k := keying{missing: l.missing, cost: l.cost, costMax: l.costMax, ipPart: -1}
 	if l.costHeader != "" {
-		r.costSlot = s.fields.header(l.costHeader)
+		k.costSlot = s.slots.header(l.costHeader)
 	}
 	place := func(p partSpec) int {
 		at, ok := known[p]
 		if !ok || p.kind == partPath { // whose texts are this limit's own
 			at = len(s.parts)
 			known[p] = at
-			s.parts = append(s.parts, s.fields.keyPart(p, l.match.path))
+			s.parts = append(s.parts, s.slots.keyPart(p, l.match.path))
 		}
 		return at
 	}
-	var parts []keyPart
 	for _, p := range l.key {
 		at := place(p)
-		r.parts = append(r.parts, at)
-		parts = append(parts, s.parts[at])
+		k.parts = append(k.parts, at)
 		if p.kind == partPath {
-			r.paths = newPatternList(l.match.path, pathPattern)
+			k.paths = newPatternList(l.match.path, pathPattern)
 		}
 	}
 	if l.missing == missingIP {
-		r.ipPart = place(partSpec{kind: partIP})
+		k.ipPart = place(partSpec{kind: partIP})
 	}
-	r.head = s.spec.keyPrefix + ":v1:{"
-	r.tail = "}:" + l.name + ":" + l.limit.Algorithm.Code()
+	k.head = s.spec.keyPrefix + ":v1:{"
+	k.tail = "}:" + l.name + ":" + l.algorithm.Code()
 	if len(l.key) == 0 {
-		r.tail = l.name + r.tail
+		k.tail = l.name + k.tail
 	}
-	r.overrides = newOverrides(l.overrides, parts)
-	return r
-}
-
-// partNames is what the kinds of key part are called.
-var partNames = map[partKind]string{
-	partIP: "ip", partHost: "host", partMethod: "method", partPath: "path", partPathRaw: "path:raw",
-	partZone: "zone", partHeader: "header:", partCookie: "cookie:", partQuery: "query:",
+	k.overrides = s.newOverrides(l.overrides, k.parts)
+	return k
 }
 
 // keyPart compiles a part of a key; paths is its limit's match.path.
-func (f *fields) keyPart(sp partSpec, paths []string) keyPart {
+func (s *slots) keyPart(sp partSpec, paths []string) keyPart {
 	p := keyPart{kind: sp.kind, head: partNames[sp.kind] + string(appendEscaped(nil, []byte(sp.name))) + "="}
 	switch sp.kind {
 	case partIP:
@@ -123,13 +111,13 @@ func (f *fields) keyPart(sp partSpec, paths []string) keyPart {
 	case partZone:
 		p.slot = slotZone
 	case partHeader:
-		p.slot, p.secret = f.header(sp.name), sp.secret()
+		p.slot, p.secret = s.header(sp.name), sp.secret()
 	case partCookie:
-		p.slot, p.secret = f.cookies[sp.name], sp.secret()
+		p.slot, p.secret = s.cookies[sp.name], sp.secret()
 	case partQuery:
-		p.slot, p.secret = f.queries[sp.name], sp.secret()
+		p.slot, p.secret = s.queries[sp.name], sp.secret()
 	default:
-		panic(fmt.Sprintf("BUG: key part of kind %d, want one of %v", sp.kind, slices.Sorted(maps.Keys(partNames))))
+		panic(fmt.Sprintf("BUG: key part of kind %d, want 1 to %d", sp.kind, len(partNames)-1))
 	}
 	return p
 }

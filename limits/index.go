@@ -6,11 +6,11 @@ import (
 )
 
 // An index finds the few rules that a request can meet, so that a thousand cost what ten do. Each rule
-// is filed under tokens, at least one of which a request must have to meet it: all of one thing that
-// its match names, such as every path. What a request meets it finds by its own tokens; each rule
-// found is then asked in full. A rule of which no token is known is asked every time.
+// is filed under traits, at least one of which a request must have to meet it: all of one thing that
+// its match names, such as every path. What a request meets it finds by its own traits; each rule
+// found is then asked in full. A rule of which no trait is known is asked every time.
 type index struct {
-	always   []uint64 // one bit a rule: those without a token
+	always   []uint64 // one bit a rule: those without a trait
 	postings int      // how many lists there are
 
 	slots    []int // those that have a list in exact or prefix
@@ -23,7 +23,7 @@ type index struct {
 	ipLength prefixLengths
 }
 
-// A posting is the rules that are filed under one token.
+// A posting is the rules that are filed under one trait.
 type posting struct {
 	id    int
 	rules []int
@@ -60,7 +60,8 @@ func (x *index) candidates(m *scratch) {
 	}
 }
 
-// add sets the bits of a posting's rules, once in a request: a path may repeat a segment.
+// add sets the bits of a posting's rules, once in a request: a path may repeat a segment. A posting was
+// seen in this request if it holds its turn, so that nothing has to be cleared for the next.
 func (m *scratch) add(p posting) {
 	if len(p.rules) == 0 || m.seen[p.id] == m.turn {
 		return
@@ -72,38 +73,40 @@ func (m *scratch) add(p posting) {
 }
 
 // newIndex files the rules, whose match is given in their order.
-func newIndex(f *fields, matches []*condSpec) index {
+func newIndex(s *slots, matches []*condSpec) index {
 	x := index{
 		always:   make([]uint64, (len(matches)+63)/64),
-		exact:    make([]map[string]posting, f.slots),
-		prefix:   make([]map[string]posting, f.slots),
-		lengths:  make([][]int, f.slots),
+		exact:    make([]map[string]posting, s.n),
+		prefix:   make([]map[string]posting, s.n),
+		lengths:  make([][]int, s.n),
 		segments: map[string]posting{},
 		labels:   map[string]posting{},
 		ip:       map[netip.Prefix]posting{},
 	}
+	// A rule is filed under the rarest that it can be, so that few requests find it: traits are counted
+	// over all rules first.
 	offers := make([][]offer, len(matches))
-	count := map[token]int{}
+	count := map[trait]int{}
 	for i, match := range matches {
-		offers[i] = f.offers(match)
+		offers[i] = s.offers(match)
 		for _, o := range offers[i] {
-			for _, tokens := range o {
-				for _, t := range tokens {
+			for _, traits := range o {
+				for _, t := range traits {
 					count[t]++
 				}
 			}
 		}
 	}
 	for i := range matches {
-		tokens := rarest(offers[i], count)
-		if len(tokens) == 0 {
+		traits := rarest(offers[i], count)
+		if len(traits) == 0 {
 			x.always[i/64] |= 1 << (i % 64)
 		}
-		for _, t := range tokens {
+		for _, t := range traits {
 			x.file(i, t)
 		}
 	}
-	for slot := range f.slots {
+	for slot := range s.n {
 		if x.exact[slot] != nil || x.prefix[slot] != nil {
 			x.slots = append(x.slots, slot)
 		}
@@ -111,20 +114,20 @@ func newIndex(f *fields, matches []*condSpec) index {
 	return x
 }
 
-func (x *index) file(rule int, t token) {
+func (x *index) file(rule int, t trait) {
 	switch t.kind {
-	case tokenExact:
+	case traitExact:
 		fileUnder(x, &x.exact[t.slot], t.text, rule)
-	case tokenPrefix:
+	case traitPrefix:
 		fileUnder(x, &x.prefix[t.slot], t.text, rule)
 		if lengths := &x.lengths[t.slot]; !slices.Contains(*lengths, len(t.text)) {
 			*lengths = append(*lengths, len(t.text))
 		}
-	case tokenSegment:
+	case traitSegment:
 		fileUnder(x, &x.segments, t.text, rule)
-	case tokenLabel:
+	case traitLabel:
 		fileUnder(x, &x.labels, t.text, rule)
-	case tokenIP:
+	case traitIP:
 		fileUnder(x, &x.ip, t.ip, rule)
 		x.ipLength.add(t.ip)
 	}
@@ -139,7 +142,7 @@ func fileUnder[K comparable](x *index, lists *map[K]posting, key K, rule int) {
 		p.id = x.postings
 		x.postings++
 	}
-	if n := len(p.rules); n == 0 || p.rules[n-1] != rule { // patterns of one rule may share a token
+	if n := len(p.rules); n == 0 || p.rules[n-1] != rule { // patterns of one rule may share a trait
 		p.rules = append(p.rules, rule)
 	}
 	(*lists)[key] = p

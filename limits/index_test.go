@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Filing rules under tokens changes what is looked at, never what is found: random sets answer random
+// Filing rules under traits changes what is looked at, never what is found: random sets answer random
 // requests as they do when every rule is asked.
 func TestTheIndexFindsAllThatMeets(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

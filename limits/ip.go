@@ -2,7 +2,6 @@ package limits
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"unsafe"
 )
@@ -54,37 +53,12 @@ func portOrNothing(b []byte) bool {
 	return true
 }
 
-// Trusted is the proxies whose word about a client is taken.
-type Trusted struct{ prefixes *prefixSet }
-
-// ParseTrusted reads addresses and CIDR prefixes.
-func ParseTrusted(list []string) (*Trusted, error) {
-	var prefixes []netip.Prefix
-	for _, s := range list {
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			addr, ok := ParseAddr([]byte(s))
-			if !ok {
-				return nil, fmt.Errorf("trusted proxy %q, want an address or a prefix, such as 10.0.0.0/8", s)
-			}
-			p = netip.PrefixFrom(addr, addr.BitLen())
-		}
-		prefixes = append(prefixes, p)
-	}
-	return &Trusted{newPrefixSet(prefixes)}, nil
-}
-
-// Contains says whether addr is one of the proxies. The zero Addr is not.
-func (t *Trusted) Contains(addr netip.Addr) bool {
-	return t.prefixes.contains(addr.Unmap().WithZone(""))
-}
-
 // ForwardedFor finds the client in X-Forwarded-For: the last address that is not a trusted proxy's,
 // or the first of all when every one is. At an unreadable one nothing further left can be believed:
 // the peer is returned, and false.
 //
 // Whoever calls it has made sure that the peer itself is trusted.
-func ForwardedFor(value []byte, peer netip.Addr, trusted *Trusted) (netip.Addr, bool) {
+func ForwardedFor(value []byte, peer netip.Addr, trusted *Prefixes) (netip.Addr, bool) {
 	if len(bytes.Trim(value, " \t")) == 0 {
 		return peer, true
 	}

@@ -43,7 +43,7 @@ func TestAnAddressIsReadAsProxiesWriteIt(t *testing.T) {
 }
 
 func TestTheClientIsTheLastHopThatIsNotTrusted(t *testing.T) {
-	trusted, err := ParseTrusted([]string{"10.0.0.0/8", "198.51.100.0/24", "::ffff:192.168.0.0/112", "2001:db8:ffff::1"})
+	trusted, err := ParsePrefixes([]string{"10.0.0.0/8", "198.51.100.0/24", "::ffff:192.168.0.0/112", "2001:db8:ffff::1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +77,14 @@ func TestTheClientIsTheLastHopThatIsNotTrusted(t *testing.T) {
 	check("", "10.0.0.5", true)                                          // an empty header is a missing one
 	check(" \t", "10.0.0.5", true)
 
-	if nobody, err := ParseTrusted(nil); err != nil || nobody.Contains(peer) || nobody.Contains(netip.Addr{}) {
+	if nobody, err := ParsePrefixes(nil); err != nil || nobody.Contains(peer) || nobody.Contains(netip.Addr{}) {
 		t.Errorf("an empty list trusts %s, or %v", peer, err)
 	}
-	if all, err := ParseTrusted([]string{"0.0.0.0/0", "::/0"}); err != nil || !all.Contains(peer) || all.Contains(netip.Addr{}) {
+	if all, err := ParsePrefixes([]string{"0.0.0.0/0", "::/0"}); err != nil || !all.Contains(peer) || all.Contains(netip.Addr{}) {
 		t.Errorf("a list of all addresses does not hold %s, or holds none at all, or %v", peer, err)
 	}
-	_, err = ParseTrusted([]string{"10.0.0.0/8", "proxy.local"})
-	if want := `trusted proxy "proxy.local", want an address or a prefix, such as 10.0.0.0/8`; err == nil || err.Error() != want {
+	_, err = ParsePrefixes([]string{"10.0.0.0/8", "proxy.local"})
+	if want := `"proxy.local", want an address or CIDR such as "10.0.0.0/8"`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -93,7 +93,7 @@ func FuzzForwardedFor(f *testing.F) {
 	for _, s := range []string{"", "1.2.3.4", "6.6.6.6, 203.0.113.9:80, 10.1.2.3", "[::1]:80, fe80::1%a", "unknown, 10.0.0.1", "::ffff:10.0.0.1,,"} {
 		f.Add([]byte(s))
 	}
-	trusted, err := ParseTrusted([]string{"10.0.0.0/8", "fe80::/10"})
+	trusted, err := ParsePrefixes([]string{"10.0.0.0/8", "fe80::/10"})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -2,15 +2,14 @@ package limits
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
 // JSON is the set in its canonical form, a line: the same files give the same bytes. It has all that
-// is needed to match and key requests without the limits file, and no secret in clear.
+// is needed to match and key requests without the limits file. The secrets that overrides are for are
+// digests in it, but the patterns of match and unless stand there as they were written: a secret among
+// them is as readable as in the limits file.
 //
 //	{"version":"…","key_prefix":"authz",
 //	 "defaults":{"hold_max_us":400000,"replicas":1,"ipv4_prefix":32,"ipv6_prefix":64},
@@ -33,7 +32,6 @@ import (
 //	"cost": 1                    or "cost_header": "x-cost", "cost_max": 50
 //	"algorithm": "token_bucket"
 //	"rate": RATE
-//	"offset_us": 0
 //	"shadow": false
 //	"on_error": "local"          or "allow", "deny"
 //	"overrides": {"IDENTITY": RATE…}
@@ -45,7 +43,8 @@ import (
 // "texts": what follows head for each P of match.path, of which the first that matched counts.
 //
 // RATE is {"limit":100,"window_us":1000000,"burst":200,"n":1,"w":10000,"capacity":2000000,"share":RATE}: n, w
-// and capacity are for the two buckets and, like burst, absent when 0; share is what one of replicas
+// and capacity are for the two buckets and, like burst, absent when 0; so is offset_us, which stands
+// after window_us and is where the windows of a fixed_window begin; share is what one of replicas
 // instances may admit alone, absent when that is the same. Or {"unlimited":true}.
 //
 // An override is found by the identity before it is digested as a whole. Where a part is ip, it stands
@@ -53,6 +52,15 @@ import (
 // with the ip part written as that prefix of the address (one address as itself: "ip=203.0.113.9",
 // else "ip=10.0.0.0/8").
 func (s *Set) JSON() []byte {
+	text := append([]byte(`{"version":"`), s.version...)
+	return append(append(text, '"'), s.jsonRest()...)
+}
+
+// Version is that of the JSON: sets of one version answer every request alike.
+func (s *Set) Version() string { return s.version }
+
+// jsonRest is the JSON after its version.
+func (s *Set) jsonRest() []byte {
 	doc := setJSON{
 		KeyPrefix: s.spec.keyPrefix,
 		Defaults: defaultsJSON{
@@ -68,7 +76,7 @@ func (s *Set) JSON() []byte {
 		doc.Allow = append(doc.Allow, newRuleJSON(&s.spec.allow[i]))
 	}
 	for i := range s.spec.limits {
-		doc.Limits = append(doc.Limits, s.limitJSON(&s.spec.limits[i]))
+		doc.Limits = append(doc.Limits, s.limitJSON(&s.spec.limits[i], &s.limits[i].keying))
 	}
 	var rest bytes.Buffer
 	encoder := json.NewEncoder(&rest)
@@ -77,9 +85,7 @@ func (s *Set) JSON() []byte {
 		panic("BUG: " + err.Error()) // there is nothing in it that JSON lacks
 	}
 	rest.Bytes()[0] = ','
-	sum := sha256.Sum256(rest.Bytes())
-	text := hex.AppendEncode([]byte(`{"version":"`), sum[:])
-	return append(append(text, '"'), rest.Bytes()...)
+	return rest.Bytes()
 }
 
 type setJSON struct {
@@ -123,7 +129,6 @@ type limitJSON struct {
 	CostMax    int64               `json:"cost_max,omitempty"`
 	Algorithm  string              `json:"algorithm"`
 	Rate       rateJSON            `json:"rate"`
-	OffsetUS   int64               `json:"offset_us"`
 	Shadow     bool                `json:"shadow"`
 	OnError    string              `json:"on_error"`
 	Overrides  map[string]rateJSON `json:"overrides,omitempty"`
@@ -142,6 +147,7 @@ type rateJSON struct {
 	Unlimited bool      `json:"unlimited,omitempty"`
 	Limit     *int64    `json:"limit,omitempty"` // nil only when unlimited
 	WindowUS  int64     `json:"window_us,omitempty"`
+	OffsetUS  int64     `json:"offset_us,omitempty"`
 	Burst     int64     `json:"burst,omitempty"`
 	N         int64     `json:"n,omitempty"`
 	W         int64     `json:"w,omitempty"`
@@ -174,7 +180,7 @@ func newCondJSON(sp *condSpec) *condJSON {
 		c.Path = append(c.Path, percentEncoded(p))
 	}
 	for _, p := range sp.ip {
-		c.IP = append(c.IP, canonicalPrefix(p).String())
+		c.IP = append(c.IP, p.String())
 	}
 	if len(c.Path)+len(c.Host)+len(c.Method)+len(c.Zone)+len(c.IP)+len(c.Header)+len(c.Query)+len(c.Cookie) == 0 {
 		return nil
@@ -196,16 +202,14 @@ func percentEncoded(path string) string {
 	return string(text)
 }
 
-func (s *Set) limitJSON(sp *limitSpec) limitJSON {
+func (s *Set) limitJSON(sp *limitSpec, k *keying) limitJSON {
 	l := limitJSON{
-		ruleJSON: newRuleJSON(&sp.ruleSpec), Key: []partJSON{},
-		Missing: [...]string{"", "skip", "deny", "share", "ip"}[sp.missing],
-		Cost:    sp.cost, CostHeader: sp.costHeader, CostMax: sp.costMax,
-		Algorithm: sp.limit.Algorithm.String(), Rate: newRateJSON(&sp.limit.Rate), OffsetUS: sp.limit.OffsetUS,
-		Shadow: sp.limit.Shadow, OnError: sp.limit.OnError.String(),
+		ruleJSON: newRuleJSON(&sp.ruleSpec), Key: []partJSON{}, Missing: sp.missing.String(),
+		Cost: sp.cost, CostHeader: sp.costHeader, CostMax: sp.costMax,
+		Algorithm: sp.algorithm.String(), Rate: newRateJSON(sp.rate),
+		Shadow: sp.shadow, OnError: sp.onError.String(),
 	}
-	r := &sp.limit.rule
-	for i, at := range r.parts {
+	for i, at := range k.parts {
 		p := &s.parts[at]
 		kind := strings.TrimSuffix(partNames[p.kind], ":")
 		l.Key = append(l.Key, partJSON{kind, sp.key[i].name, p.head, p.secret, p.texts})
@@ -214,25 +218,21 @@ func (s *Set) limitJSON(sp *limitSpec) limitJSON {
 		if l.Overrides == nil {
 			l.Overrides = make(map[string]rateJSON, len(sp.overrides))
 		}
-		l.Overrides[string(s.overrideIdentity(r, o.values))] = newRateJSON(o.rate)
+		l.Overrides[string(s.overrideIdentity(k, o.values))] = newRateJSON(o.rate)
 	}
-	if o := r.overrides; o != nil && o.byIP {
-		l.Prefixes = &prefixesJSON{slices.Concat([]int{}, o.lengths.v4), slices.Concat([]int{}, o.lengths.v6)}
+	if o := k.overrides; o != nil && o.byIP {
+		l.Prefixes = &prefixesJSON{append([]int{}, o.lengths.v4...), append([]int{}, o.lengths.v6...)}
 	}
 	return l
 }
 
-func (s *Set) overrideIdentity(r *limitRule, values []string) []byte {
+func (s *Set) overrideIdentity(k *keying, values []string) []byte {
 	var identity []byte
-	for i, at := range r.parts {
+	for i, at := range k.parts {
 		if i > 0 {
 			identity = append(identity, '|')
 		}
-		if p := &s.parts[at]; p.kind == partIP {
-			identity = appendPrefix(append(identity, p.head...), overridePrefix(values[i]))
-		} else {
-			identity = appendOverrideValue(identity, p, values[i])
-		}
+		identity = appendOverrideValue(identity, &s.parts[at], values[i])
 	}
 	return identity
 }
@@ -241,8 +241,8 @@ func newRateJSON(r *Rate) rateJSON {
 	if r.Unlimited {
 		return rateJSON{Unlimited: true}
 	}
-	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
-	if r.Share != nil && r.Share != r {
+	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, OffsetUS: r.OffsetUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
+	if r.Share != nil {
 		share := newRateJSON(r.Share)
 		j.Share = &share
 	}

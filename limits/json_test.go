@@ -14,6 +14,9 @@ func TestTheJSONBeginsWithTheDigestOfTheRest(t *testing.T) {
 	if want := fmt.Sprintf(`{"version":"%x"%s`, sha256.Sum256([]byte(rest)), rest); text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
+	if version := load(t, "[deny.a]").Version(); text[12:76] != version || version == load(t, "[deny.b]").Version() {
+		t.Errorf("the version is %s, want that of the text, %s, and another for other rules", version, text[12:76])
+	}
 	if text[77:] != rest || text[77] != ',' {
 		t.Errorf("the rest is %q, want it to begin at byte 77", text[77:])
 	}
@@ -58,11 +61,11 @@ func TestTheJSONHasAllThatMatchingNeeds(t *testing.T) {
 ,"key":[{"kind":"ip","head":"ip="},{"kind":"header","name":"x-api-key","head":"header:x-api-key=","secret":true},{"kind":"query","name":"ä","head":"query:%C3%A4="},{"kind":"path","head":"path=","texts":["/caf%E9%20/%C3%BC/%2A","/b"]},{"kind":"path:raw","head":"path:raw="}]
 ,"missing":"share","cost_header":"x-cost","cost_max":2,"algorithm":"leaky_bucket"
 ,"rate":{"limit":30,"window_us":1000000,"burst":6,"n":3,"w":100000,"capacity":700000
-,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}},"offset_us":0,"shadow":true,"on_error":"deny"
+,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}},"shadow":true,"on_error":"deny"
 ,"overrides":{"ip=10.0.0.0/8|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x%20y|path=/b|path:raw=/b":{"unlimited":true}
-,"ip=2001:db8::1|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x|path=/caf%E9%20/%C3%BC/%2A|path:raw=/b":{"limit":30,"window_us":1000000,"burst":7,"n":3,"w":100000,"capacity":800000,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}}}
-,"override_prefixes":{"ipv4":[8],"ipv6":[128]}}
-,{"name":"b","key":[],"cost":1,"algorithm":"fixed_window","rate":{"limit":0,"window_us":86400000000},"offset_us":57600000000,"shadow":false,"on_error":"local"}]}
+,"ip=2001:db8::/48|header:x-api-key=*822b33ad87c148a0a20a5ba7cd5ebcaa|query:%C3%A4=x|path=/caf%E9%20/%C3%BC/%2A|path:raw=/b":{"limit":30,"window_us":1000000,"burst":7,"n":3,"w":100000,"capacity":800000,"share":{"limit":10,"window_us":1000000,"burst":2,"n":1,"w":100000,"capacity":300000}}}
+,"override_prefixes":{"ipv4":[8],"ipv6":[48]}}
+,{"name":"b","key":[],"cost":1,"algorithm":"fixed_window","rate":{"limit":0,"window_us":86400000000,"offset_us":57600000000},"shadow":false,"on_error":"local"}]}
 `, "\n", "") + "\n"
 	if text[77:] != want {
 		t.Errorf("%s\nwant\n%s", text[77:], want)

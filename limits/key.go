@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// limitRule is how a limit is keyed, and what a request costs.
-type limitRule struct {
+// A keying is how a limit is keyed, and what a request costs.
+type keying struct {
 	parts   []int // places in Set.parts, in order
 	missing missing
 	paths   *patternList // match.path, for the part that says which of them matched
@@ -42,45 +42,45 @@ const (
 // Identity is whose bucket the check charges, as it stands in the Redis key: "ip=203.0.113.9".
 // It is empty when everybody shares one bucket (key = []).
 func (c *Check) Identity() []byte {
-	if len(c.Limit.rule.parts) == 0 {
+	if len(c.Limit.keying.parts) == 0 {
 		return nil
 	}
-	at := len(c.Limit.rule.head)
+	at := len(c.Limit.keying.head)
 	return c.Key[at : at+bytes.IndexByte(c.Key[at:], '}')]
 }
 
-// charge adds the check of a limit that the request meets. It is false when the limit blocks the
+// addCheck adds the check of a limit that the request meets. It is false when the limit blocks the
 // request because a part of its key is missing.
-func (l *Limit) charge(m *Match) bool {
-	r := &l.rule
-	if r.lacksPart(&m.scratch) {
+func (l *Limit) addCheck(m *Match) bool {
+	k := &l.keying
+	if k.lacksPart(&m.scratch) {
 		m.Missing = append(m.Missing, l)
 		switch {
-		case r.missing == missingDeny && !l.Shadow:
+		case k.missing == missingDeny && !l.Shadow:
 			return false
-		case r.missing == missingDeny || r.missing == missingSkip: // a shadow never blocks
+		case k.missing == missingDeny || k.missing == missingSkip: // a shadow never blocks
 			return true
 		}
 	}
-	m.makeParts(r)
+	m.makeParts(k)
 	rate := &l.Rate
-	if r.overrides != nil {
-		rate = r.overrides.find(r, &m.scratch, rate)
+	if k.overrides != nil {
+		rate = k.overrides.find(k, &m.scratch, rate)
 	}
 	if rate.Unlimited {
 		m.Unlimited = append(m.Unlimited, l)
 		return true
 	}
 	start := len(m.text)
-	m.text = append(m.text, r.head...)
-	m.text = r.appendIdentity(m.text, &m.scratch)
-	m.text = append(m.text, r.tail...)
-	m.Checks = append(m.Checks, Check{Limit: l, Rate: rate, Key: m.text[start:len(m.text):len(m.text)], Cost: r.costOf(&m.scratch)})
+	m.text = append(m.text, k.head...)
+	m.text = k.appendIdentity(m.text, &m.scratch)
+	m.text = append(m.text, k.tail...)
+	m.Checks = append(m.Checks, Check{Limit: l, Rate: rate, Key: m.text[start:len(m.text):len(m.text)], Cost: k.costOf(&m.scratch)})
 	return true
 }
 
-func (r *limitRule) lacksPart(m *scratch) bool {
-	for _, at := range r.parts {
+func (k *keying) lacksPart(m *scratch) bool {
+	for _, at := range k.parts {
 		if m.lacks(at) {
 			return true
 		}
@@ -97,7 +97,7 @@ func (m *scratch) lacks(part int) bool {
 // the next Match into m.
 func (l *Limit) Absent(m *Match) []string {
 	var names []string
-	for _, at := range l.rule.parts {
+	for _, at := range l.keying.parts {
 		if m.lacks(at) {
 			names = append(names, strings.TrimSuffix(m.set.parts[at].head, "="))
 		}
@@ -106,10 +106,10 @@ func (l *Limit) Absent(m *Match) []string {
 }
 
 // makeParts writes the parts of the limit's key that no earlier limit had.
-func (m *scratch) makeParts(r *limitRule) {
-	for _, at := range r.parts {
-		if m.lacks(at) && r.missing == missingIP {
-			at = r.ipPart
+func (m *scratch) makeParts(k *keying) {
+	for _, at := range k.parts {
+		if m.lacks(at) && k.missing == missingIP {
+			at = k.ipPart
 		}
 		if m.parts[at] != nil {
 			continue
@@ -121,7 +121,7 @@ func (m *scratch) makeParts(r *limitRule) {
 		case partIP:
 			m.text = appendIP(m.text, m.ip, m.set.spec.ipv4Prefix, m.set.spec.ipv6Prefix)
 		case partPath:
-			m.text = append(m.text, p.texts[r.paths.first(m.values[slotPath])]...)
+			m.text = append(m.text, p.texts[k.paths.first(m.values[slotPath])]...)
 		default:
 			m.text = appendValue(m.text, m.values[p.slot], p.secret)
 		}
@@ -131,14 +131,14 @@ func (m *scratch) makeParts(r *limitRule) {
 }
 
 // appendIdentity joins the parts.
-func (r *limitRule) appendIdentity(dst []byte, m *scratch) []byte {
+func (k *keying) appendIdentity(dst []byte, m *scratch) []byte {
 	start := len(dst)
-	for i, at := range r.parts {
+	for i, at := range k.parts {
 		if i > 0 {
 			dst = append(dst, '|')
 		}
-		if r.missing == missingIP && m.lacks(at) {
-			at = r.ipPart
+		if k.missing == missingIP && m.lacks(at) {
+			at = k.ipPart
 		}
 		dst = append(dst, m.parts[at]...)
 	}
@@ -149,22 +149,22 @@ func (r *limitRule) appendIdentity(dst []byte, m *scratch) []byte {
 }
 
 // costOf is a plain whole number from the header; anything else costs the most.
-func (r *limitRule) costOf(m *scratch) int64 {
-	if r.cost > 0 {
-		return r.cost
+func (k *keying) costOf(m *scratch) int64 {
+	if k.cost > 0 {
+		return k.cost
 	}
-	value := m.values[r.costSlot]
+	value := m.values[k.costSlot]
 	if len(value) == 0 || len(value) > len("9007199254740992") || value[0] == '0' {
-		return r.costMax
+		return k.costMax
 	}
 	var cost int64
 	for _, c := range value {
 		if c < '0' || c > '9' {
-			return r.costMax
+			return k.costMax
 		}
 		cost = cost*10 + int64(c-'0')
 	}
-	return min(cost, r.costMax)
+	return min(cost, k.costMax)
 }
 
 // appendValue writes a value so that two different ones never look alike, a secret one so that

@@ -40,13 +40,16 @@ const (
 	OnErrorDeny
 )
 
-func (e OnError) String() string { return [...]string{"local", "allow", "deny"}[e] }
+var onErrors = [...]string{OnErrorLocal: "local", OnErrorAllow: "allow", OnErrorDeny: "deny"}
+
+func (e OnError) String() string { return onErrors[e] }
 
 // Rate is the numbers of a limit, or of an override: Count requests a WindowUS.
 type Rate struct {
 	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
 	WindowUS  int64 // microseconds
 	Burst     int64 // buckets only: a token bucket's size, a leaky bucket's queue
+	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
 	Unlimited bool  // "unlimited": admits, and is no check at all
 
 	// Buckets count in 1/W token: they hold Capacity, gain N a microsecond, and cost*W is the
@@ -54,8 +57,29 @@ type Rate struct {
 	N, W, Capacity int64
 
 	// Share is what one of `replicas` instances may admit on its own while the store is out of
-	// reach. It points to the Rate itself when there is one instance.
+	// reach. Nil: as much as all of them.
 	Share *Rate
+}
+
+// Local is the rate of this instance on its own.
+func (r *Rate) Local() *Rate {
+	if r.Share != nil {
+		return r.Share
+	}
+	return r
+}
+
+// Size is the largest cost that the rate can ever admit at once, which is what an unused key has left.
+func (r *Rate) Size(a Algorithm) int64 {
+	switch {
+	case r.Count == 0:
+		return 0
+	case a == TokenBucket:
+		return r.Burst
+	case a == LeakyBucket:
+		return r.Burst + 1
+	}
+	return r.Count
 }
 
 // Limit is one [limit.NAME] table.
@@ -64,11 +88,10 @@ type Limit struct {
 	Index     int // its place in Set.Limits
 	Algorithm Algorithm
 	Rate      Rate
-	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
-	Shadow    bool  // counted and reported, never refuses
+	Shadow    bool // counted and reported, never refuses
 	OnError   OnError
 
-	rule limitRule // how it is matched and keyed; see match.go
+	keying keying
 }
 
 // Check is one limit, one key and a cost: a row of what a store is asked.
@@ -104,7 +127,8 @@ func (v Verdict) String() string { return [...]string{"none", "allow", "deny", "
 // Match is what meets a request. It owns its memory and is meant to be used again.
 type Match struct {
 	Verdict   Verdict
-	Rule      string   // the name of the allow or deny rule, or of the limit whose missing part denies
+	Rule      string   // the name of the allow or deny rule, or of Limit
+	Limit     *Limit   // whose missing part denies; nil unless that is why
 	Checks    []Check  // by name; those with Rate.Count 0 among them
 	Unlimited []*Limit // met, but the rate is "unlimited": no check
 	Missing   []*Limit // a part of their key was missing

@@ -7,30 +7,30 @@ import (
 
 // A Set is the limits file, compiled. It does not change, and serves all requests at once.
 type Set struct {
-	spec   *spec
-	limits []*Limit
-	fields fields
-	rules  []rule // in the order in which they are asked: deny, allow, limits, each by name
-	index  index
-	parts  []keyPart // each part that occurs in a key, once
+	spec    *spec
+	version string   // of its JSON
+	limits  []*Limit // by name, as in spec
+	slots   slots
+	rules   []rule // in the order in which they are asked: deny, allow, limits, each by name
+	index   index
+	parts   []keyPart // each part that occurs in a key, once
 }
 
 // A rule is what a [deny], [allow] or [limit] table asks of a request.
 type rule struct {
 	name          string
 	match, unless condition
-	hasUnless     bool
 	verdict       Verdict // that it ends with: Deny or Allow; for a limit Deny, if a part of its key is missing
 	limit         *Limit  // nil for deny and allow
 }
 
 // A condition is a match or unless table: all of it must hold.
 type condition struct {
-	fields []fieldCondition
-	ip     *prefixSet // nil: not written
+	slots []slotCondition
+	ip    *Prefixes // nil: not written
 }
 
-type fieldCondition struct {
+type slotCondition struct {
 	slot  int
 	anyOf *patternList
 }
@@ -55,7 +55,7 @@ type scratch struct {
 // Match finds what meets the request. It does not allocate, once m has grown to the size of the set.
 // What it finds is valid until the next Match into m.
 func (s *Set) Match(a *Attrs, m *Match) {
-	m.Verdict, m.Rule = None, ""
+	m.Verdict, m.Rule, m.Limit = None, "", nil
 	m.Checks, m.Unlimited, m.Missing = m.Checks[:0], m.Unlimited[:0], m.Missing[:0]
 	m.read(s, a)
 	s.index.candidates(&m.scratch)
@@ -65,10 +65,10 @@ func (s *Set) Match(a *Attrs, m *Match) {
 			if !r.meets(&m.scratch) {
 				continue
 			}
-			if r.limit != nil && r.limit.charge(m) {
+			if r.limit != nil && r.limit.addCheck(m) {
 				continue
 			}
-			m.Verdict, m.Rule = r.verdict, r.name
+			m.Verdict, m.Rule, m.Limit = r.verdict, r.name, r.limit
 			m.Checks, m.Unlimited = m.Checks[:0], m.Unlimited[:0]
 			return
 		}
@@ -79,16 +79,18 @@ func (s *Set) Match(a *Attrs, m *Match) {
 }
 
 func (r *rule) meets(m *scratch) bool {
-	return r.match.holds(m) && !(r.hasUnless && r.unless.holds(m))
+	return r.match.holds(m) && (r.unless.empty() || !r.unless.holds(m))
 }
 
+func (c *condition) empty() bool { return len(c.slots) == 0 && c.ip == nil }
+
 func (c *condition) holds(m *scratch) bool {
-	for _, f := range c.fields {
-		if f.anyOf.first(m.values[f.slot]) < 0 {
+	for _, s := range c.slots {
+		if s.anyOf.first(m.values[s.slot]) < 0 {
 			return false
 		}
 	}
-	return c.ip == nil || c.ip.contains(m.ip)
+	return c.ip == nil || c.ip.Contains(m.ip)
 }
 
 // read takes in what the rules of s ask of a request.
@@ -96,7 +98,7 @@ func (m *scratch) read(s *Set, a *Attrs) {
 	if m.set != s {
 		*m = scratch{
 			set:    s,
-			values: make([][]byte, s.fields.slots),
+			values: make([][]byte, s.slots.n),
 			bits:   make([]uint64, len(s.index.always)),
 			seen:   make([]uint64, s.index.postings),
 			parts:  make([][]byte, len(s.parts)),
@@ -115,22 +117,22 @@ func (m *scratch) read(s *Set, a *Attrs) {
 	m.host = appendHost(m.host[:0], a.Host)
 	m.values[slotPath], m.values[slotHost] = a.Path, m.host
 	m.values[slotMethod], m.values[slotZone] = a.Method, a.Zone
-	headers := m.values[slotNamed : slotNamed+len(s.fields.headers)]
+	headers := m.values[slotNamed : slotNamed+len(s.slots.headers)]
 	clear(headers[copy(headers, a.Headers):])
-	if s.fields.cookieHeader > 0 {
-		m.values[s.fields.cookieHeader] = a.Cookie
+	if s.slots.cookieHeader > 0 {
+		m.values[s.slots.cookieHeader] = a.Cookie
 	}
-	if len(s.fields.cookies) > 0 {
+	if len(s.slots.cookies) > 0 {
 		m.readCookies(a.Cookie)
 	}
-	if len(s.fields.queries) > 0 {
+	if len(s.slots.queries) > 0 {
 		m.readQuery(a.Query)
 	}
 }
 
 // HeaderNames is the request headers that the limits read, in lower case: Attrs.Headers has their
 // values in this order. "cookie" is never among them, it is Attrs.Cookie.
-func (s *Set) HeaderNames() []string { return s.fields.headers }
+func (s *Set) HeaderNames() []string { return s.slots.headers }
 
 // Limits is all limits, by name.
 func (s *Set) Limits() []*Limit { return s.limits }
@@ -157,6 +159,3 @@ func (s *Set) Overrides() int {
 
 // HoldMaxUS is the longest that an answer may be held, in microseconds.
 func (s *Set) HoldMaxUS() int64 { return s.spec.holdMaxUS }
-
-// Replicas is how many instances share the traffic.
-func (s *Set) Replicas() int64 { return s.spec.replicas }

@@ -43,7 +43,10 @@ func newAttrs(t testing.TB, set *Set, request string, lines ...string) *Attrs {
 // (unless it is 1) and count (where an override has another than the limit).
 func (m *Match) show() string {
 	text := []string{m.Verdict.String()}
-	if m.Rule != "" {
+	switch {
+	case m.Limit != nil && m.Limit.Name == m.Rule:
+		text = append(text, "limit."+m.Rule)
+	case m.Rule != "":
 		text = append(text, m.Rule)
 	}
 	for _, c := range m.Checks {
@@ -193,7 +196,7 @@ func TestAMissingPartIsWhatTheLimitSays(t *testing.T) {
 	ask("limits ip{ip=unknown|ip=unknown} share{zone=|header:x-a=} missing:ip missing:share missing:skip", "GET http://h/", "x-a: ")
 
 	ask = asking(t, limit("a", `missing = "share"`)+limit("b", `missing = "deny"`)+limit("c", `missing = "share"`))
-	ask("deny b missing:a missing:b", "GET http://h/")
+	ask("deny limit.b missing:a missing:b", "GET http://h/")
 	ask("limits a{zone=z|header:x-a=1} b{zone=z|header:x-a=1} c{zone=z|header:x-a=1}", "GET http://h/", "zone: z", "X-A: 1")
 
 	ask = asking(t, limit("a", "missing = \"deny\"\nmode = \"shadow\"")+limit("b", `missing = "skip"`))

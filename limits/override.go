@@ -18,8 +18,8 @@ type overrideKey struct {
 }
 
 // find returns the rate for the request's key, or the limit's own.
-func (o *overrides) find(r *limitRule, m *scratch, own *Rate) *Rate {
-	m.lookup = r.appendRest(m.lookup[:0], m)
+func (o *overrides) find(k *keying, m *scratch, own *Rate) *Rate {
+	m.lookup = k.appendRest(m.lookup[:0], m)
 	if !o.byIP {
 		if rate := o.rates[overrideKey{rest: string(m.lookup)}]; rate != nil {
 			return rate
@@ -36,13 +36,13 @@ func (o *overrides) find(r *limitRule, m *scratch, own *Rate) *Rate {
 }
 
 // appendRest joins the parts but for ip.
-func (r *limitRule) appendRest(dst []byte, m *scratch) []byte {
-	for _, at := range r.parts {
+func (k *keying) appendRest(dst []byte, m *scratch) []byte {
+	for _, at := range k.parts {
 		if m.set.parts[at].kind == partIP {
 			continue
 		}
-		if r.missing == missingIP && m.lacks(at) {
-			at = r.ipPart
+		if k.missing == missingIP && m.lacks(at) {
+			at = k.ipPart
 		}
 		dst = append(dst, m.parts[at]...)
 		dst = append(dst, '|')
@@ -51,7 +51,7 @@ func (r *limitRule) appendRest(dst []byte, m *scratch) []byte {
 }
 
 // newOverrides compiles the overrides of a limit with these parts; nil if there are none.
-func newOverrides(specs []overrideSpec, parts []keyPart) *overrides {
+func (s *Set) newOverrides(specs []overrideSpec, places []int) *overrides {
 	if len(specs) == 0 {
 		return nil
 	}
@@ -59,28 +59,19 @@ func newOverrides(specs []overrideSpec, parts []keyPart) *overrides {
 	for _, sp := range specs {
 		var key overrideKey
 		var rest []byte
-		for i := range parts {
-			if parts[i].kind == partIP {
-				key.ip = overridePrefix(sp.values[i])
-				o.byIP = true
-				o.lengths.add(key.ip)
+		for i, at := range places {
+			if p := &s.parts[at]; p.kind != partIP {
+				rest = append(appendOverrideValue(rest, p, sp.values[i]), '|')
 				continue
 			}
-			rest = appendOverrideValue(rest, &parts[i], sp.values[i])
-			rest = append(rest, '|')
+			key.ip, _ = parsePrefix(sp.values[i])
+			o.byIP = true
+			o.lengths.add(key.ip)
 		}
 		key.rest = string(rest)
 		o.rates[key] = sp.rate
 	}
 	return o
-}
-
-// overridePrefix reads an address or CIDR, which the parser has checked.
-func overridePrefix(s string) netip.Prefix {
-	if addr, err := netip.ParseAddr(s); err == nil {
-		return canonicalPrefix(netip.PrefixFrom(addr, addr.BitLen()))
-	}
-	return canonicalPrefix(netip.MustParsePrefix(s))
 }
 
 // appendOverrideValue writes a value as the request that has it would. Of a secret the parser has left

@@ -61,8 +61,9 @@ func TestTheLongestPrefixOfAnOverrideWins(t *testing.T) {
 	try("limits a{ip=192.0.2.9|zone=z}@9", "192.0.2.9", "z")
 	try("limits a{ip=10.1.2.3|zone=y}@8", "10.1.2.3", "y") // longer prefixes of another zone do not count
 	try("limits a{ip=9.9.9.9|zone=y}", "9.9.9.9", "y")
-	try("limits a{ip=2001:db8:1:2::/64|zone=z}@6", "2001:db8:1:2::6", "z")
-	try("limits a{ip=2001:db8:1:2::/64|zone=z}@7", "2001:db8:1:2::5", "z") // one address of a group
+	try("limits a{ip=2001:db8:1:3::/64|zone=z}@6", "2001:db8:1:3::5", "z")
+	try("limits a{ip=2001:db8:1:2::/64|zone=z}@7", "2001:db8:1:2::5", "z")
+	try("limits a{ip=2001:db8:1:2::/64|zone=z}@7", "2001:db8:1:2::6", "z") // of the same group: one bucket, one rate
 	try("limits a{ip=2001:db9::/64|zone=z}", "2001:db9::1", "z")
 	ask("limits a{ip=unknown|zone=z}", "GET http://h/", "zone: z")
 	ask("limits a{ip=10.1.2.3|ip=10.1.2.3} missing:a", "GET http://h/", "ip: 10.1.2.3")

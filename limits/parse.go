@@ -55,13 +55,11 @@ func parse(keyPrefix string, paths []string) (*spec, Errors) {
 	if len(paths) == 0 {
 		p.report(-1, 0, "no limits file is named, want at least one file or folder")
 	}
-	for i, name := range p.fileNames(paths) {
-		p.gather(i, name)
-	}
+	p.gatherAll(paths)
 	p.readDefaults()
 	p.readRules()
 	p.readOverrides()
-	p.finish()
+	p.sort()
 	if len(p.problems) == 0 && len(p.rules) == 0 {
 		// Such a file is a truncated one more often than a wish for no limits.
 		p.report(-1, 0, strings.Join(paths, ", ")+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]")
@@ -93,31 +91,53 @@ func goodPrefix(s string) bool {
 	return 0 < len(s) && len(s) <= 64
 }
 
-// fileNames names the files that the paths mean: those in a folder by name, without hidden ones (an
-// editor's lock is no limits file).
-func (p *parser) fileNames(paths []string) []string {
+// Files names the files that Load reads of these paths, in its order. What cannot be read is left out,
+// except a path itself.
+func Files(paths ...string) []string {
 	var names []string
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			names = append(names, path) // gather says what is wrong with it
-			continue
-		}
-		inside, err := os.ReadDir(path)
-		found := false
-		for _, entry := range inside {
-			if name := entry.Name(); filepath.Ext(name) == ".toml" && name[0] != '.' {
-				names = append(names, filepath.Join(path, name))
-				found = true
-			}
-		}
-		switch {
-		case err != nil:
-			p.cannotRead(len(names), path, err)
-		case !found:
-			p.report(len(names), 0, path+": no *.toml in this folder, want at least one limits file")
-		}
+		inside, _ := filesOf(path)
+		names = append(names, inside...)
 	}
 	return names
+}
+
+// filesOf names the path itself, or the files in a folder, by name and without hidden ones (an editor's
+// lock is no limits file).
+func filesOf(path string) ([]string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, nil // gather says what is wrong with it
+	}
+	inside, err := os.ReadDir(path)
+	var names []string
+	for _, entry := range inside {
+		if name := entry.Name(); filepath.Ext(name) == ".toml" && name[0] != '.' {
+			names = append(names, filepath.Join(path, name))
+		}
+	}
+	return names, err
+}
+
+// gatherAll reads all files.
+func (p *parser) gatherAll(paths []string) {
+	order := 0
+	for _, path := range paths {
+		names, err := filesOf(path)
+		switch {
+		case err != nil:
+			p.cannotRead(order, path, err)
+		case len(names) == 0:
+			p.report(order, 0, path+": no *.toml in this folder, want at least one limits file")
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+				p.report(order, 0, name+": not a regular file, want a limits file") // a pipe would be waited for
+			} else {
+				p.gather(order, name)
+			}
+			order++
+		}
+	}
 }
 
 // gather reads a file and sorts its tables.

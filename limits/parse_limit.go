@@ -54,8 +54,7 @@ func (t *table) holdMax() int64 {
 }
 
 func (t *table) onError(otherwise OnError) OnError {
-	words := []string{OnErrorLocal: "local", OnErrorAllow: "allow", OnErrorDeny: "deny"}
-	if i, ok := t.word("on_error", words...); ok {
+	if i, ok := t.word("on_error", onErrors[:]...); ok {
 		return OnError(i)
 	}
 	return otherwise
@@ -80,6 +79,9 @@ type draft struct {
 	keyed    bool // its key is right, so that overrides can be held against it
 	badBurst bool // its burst is wrong, and no override can inherit it
 }
+
+// mostCost is what a request can cost.
+func (d *draft) mostCost() int64 { return max(d.cost, d.costMax) }
 
 // readRules reads [limit.NAME], [allow.NAME] and [deny.NAME].
 func (p *parser) readRules() {
@@ -106,21 +108,15 @@ func (t *table) rule(name string) ruleSpec {
 	return ruleSpec{name, t.cond("match"), t.cond("unless")}
 }
 
-// finish puts the rules into the order of their names.
-func (p *parser) finish() {
+// sort puts the rules into the order of their names.
+func (p *parser) sort() {
 	byName := func(a, b ruleSpec) int { return cmp.Compare(a.name, b.name) }
 	slices.SortFunc(p.spec.allow, byName)
 	slices.SortFunc(p.spec.deny, byName)
 	for _, d := range p.drafts {
-		slices.SortFunc(d.overrides, func(a, b overrideSpec) int { return slices.Compare(a.values, b.values) })
 		p.spec.limits = append(p.spec.limits, d.limitSpec)
 	}
 	slices.SortFunc(p.spec.limits, func(a, b limitSpec) int { return cmp.Compare(a.name, b.name) })
-	for i := range p.spec.limits {
-		if rate := &p.spec.limits[i].limit.Rate; rate.Share == nil {
-			rate.Share = rate
-		}
-	}
 }
 
 func (t *table) limit(name string) *draft {
@@ -128,30 +124,23 @@ func (t *table) limit(name string) *draft {
 		"utc_offset", "mode", "on_error")
 	d := &draft{}
 	d.ruleSpec = ruleSpec{name, t.cond("match"), t.cond("unless")}
-	d.limit.Name = name
-	d.limit.Algorithm = t.algorithm()
-	d.limit.OnError = t.onError(t.p.onError)
+	d.algorithm = t.algorithm()
+	d.onError = t.onError(t.p.onError)
 	mode, _ := t.word("mode", "enforce", "shadow")
-	d.limit.Shadow = mode == 1
+	d.shadow = mode == 1
 	d.key, d.keyed = t.key()
 	d.missing = t.missing(d.key)
-	d.numbers = t.numbers(d.limit.Algorithm)
+	d.numbers = t.numbers(d.algorithm)
 	if t.absent("rate") {
 		t.complain(`rate is absent, want rate = %s`, wantRate)
 	}
 	t.cost(d)
-	d.limit.OffsetUS = t.utcOffset(d)
+	d.utcOffsetUS = t.utcOffset(d.algorithm)
 	d.badBurst = d.burst == nil && t.has("burst")
-	if d.limit.Algorithm == 0 || d.rate == nil || d.badBurst {
+	if d.algorithm == 0 || d.written == nil || d.badBurst {
 		return d // which has been reported
 	}
-	if rate := t.fit(d.limit.Algorithm, d.numbers); rate != nil {
-		d.limit.Rate = *rate
-		if rate.Share == rate {
-			d.limit.Rate.Share = nil // finish points it to the limit's final place
-		}
-		t.checkCost(d, rate)
-	}
+	d.rate = t.fit(d, d.numbers)
 	return d
 }
 
@@ -173,7 +162,7 @@ func (t *table) algorithm() Algorithm {
 // cost reads cost and cost_max.
 func (t *table) cost(d *draft) {
 	most := int64(maxCount)
-	if d.limit.Algorithm == SlidingWindow {
+	if d.algorithm == SlidingWindow {
 		most = slidingWindowMaxCost
 	}
 	d.cost = 1
@@ -191,7 +180,7 @@ func (t *table) cost(d *draft) {
 	}
 	d.costMax, _ = t.whole("cost_max", 1, most)
 	name, ok := strings.CutPrefix(text, "header:")
-	if !ok || !isToken(name) {
+	if !ok || !isHTTPName(name) {
 		t.wrong("cost", `%s, or "header:NAME"`, span(1, most))
 		return
 	}
@@ -201,27 +190,15 @@ func (t *table) cost(d *draft) {
 	}
 }
 
-// checkCost reports a cost that can never be admitted.
-func (t *table) checkCost(d *draft, r *Rate) {
-	if r.Unlimited || r.Count == 0 {
-		return
-	}
-	if size := r.size(d.limit.Algorithm); d.cost > size {
-		t.wrong("cost", "%s: no more is ever admitted", span(1, size))
-	} else if d.costMax > size {
-		t.wrong("cost_max", "%s: no more is ever admitted", span(1, size))
-	}
-}
-
 const wantOffset = `"+HH:MM" or "-HH:MM" such as "+08:00"`
 
-// utcOffset reads where a day begins, as the offset of windows: (-utc_offset) mod window.
-func (t *table) utcOffset(d *draft) int64 {
+// utcOffset reads how far east of UTC a day begins, in microseconds.
+func (t *table) utcOffset(a Algorithm) int64 {
 	s, ok := t.text("utc_offset", wantOffset)
 	if !ok {
 		return 0
 	}
-	if a := d.limit.Algorithm; a != FixedWindow && a != 0 {
+	if a != FixedWindow && a != 0 {
 		t.wrong("utc_offset", "none: only fixed_window has one, this is a %s", a)
 		return 0
 	}
@@ -235,18 +212,28 @@ func (t *table) utcOffset(d *draft) int64 {
 		t.wrong("utc_offset", `"-14:00" to "+14:00", whole minutes`)
 		return 0
 	}
-	if d.rate == nil || d.rate.Unlimited {
-		return 0
-	}
-	windowUS := d.rate.WindowUS
-	us := (h*60 + m) * 60 * 1000000 % windowUS
-	if s[0] == '+' {
-		us = (windowUS - us) % windowUS
+	us := (h*60 + m) * 60 * 1000000
+	if s[0] == '-' {
+		return -us
 	}
 	return us
 }
 
-const wantParts = "ip, host, method, path, path:raw, zone, header:NAME, cookie:NAME, query:NAME"
+// wantParts is "ip, host, ..., query:NAME".
+var wantParts = func() string {
+	list := slices.Clone(partNames[partIP:])
+	for i, name := range list {
+		list[i] = withName(name)
+	}
+	return strings.Join(list, ", ")
+}()
+
+func withName(part string) string {
+	if strings.HasSuffix(part, ":") {
+		part += "NAME"
+	}
+	return part
+}
 
 // key reads the parts of a key; false: something in it is wrong.
 func (t *table) key() ([]partSpec, bool) {
@@ -307,13 +294,11 @@ func parsePart(s string) (partSpec, string) {
 		return partSpec{kind, name}, ""
 	}
 	want := "one of " + wantParts
-	head, _, _ := strings.Cut(s, ":")
-	switch near := nearest(head, []string{"ip", "host", "method", "path", "zone", "header", "cookie", "query"}); near {
-	case "":
-	case "header", "cookie", "query":
-		want += "; did you mean " + near + ":NAME?"
-	default:
-		want += "; did you mean " + near + "?"
+	if head, _, ok := strings.Cut(s, ":"); ok {
+		s = head + ":"
+	}
+	if near := nearest(s, partNames[partIP:]); near != "" {
+		want += "; did you mean " + withName(near) + "?"
 	}
 	return partSpec{}, want
 }
@@ -321,7 +306,7 @@ func parsePart(s string) (partSpec, string) {
 // missing reads what becomes of requests without a part of the key. Headers, cookies, parameters and
 // the zone can be absent.
 func (t *table) missing(key []partSpec) missing {
-	words := []string{"skip", "deny", "share", "ip"}
+	words := missings[missingSkip:]
 	if i, ok := t.word("missing", words...); ok {
 		return missingSkip + missing(i)
 	}

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 )
-
-const wantPrefix = `an address or CIDR such as "10.0.0.0/8"`
 
 const wantCond = `a table such as { path = "/api/**", method = ["GET", "HEAD"] }`
 
@@ -29,21 +26,19 @@ func (t *table) cond(key string) condSpec {
 	if len(sub.values) == 0 {
 		t.problem(key, "%s = {}, want at least one of %s in it", key, strings.Join(known, ", "))
 	}
-	c.path = sub.patterns("path", `a path such as "/api/**"`, checkPathPattern)
-	c.host = sub.patterns("host", `a host such as "*.example.com"`, checkHostPattern)
-	c.method = sub.patterns("method", `a method such as "POST"`, checkMethodPattern)
-	c.zone = sub.patterns("zone", "a zone", checkText)
-	for _, s := range sub.patterns("ip", wantPrefix, checkPrefix) {
-		c.ip = append(c.ip, netip.MustParsePrefix(s))
-	}
+	c.path = listOf(sub, "path", `a path such as "/api/**"`, checkPathPattern)
+	c.host = listOf(sub, "host", `a host such as "*.example.com"`, checkHostPattern)
+	c.method = listOf(sub, "method", `a method such as "POST"`, checkMethodPattern)
+	c.zone = listOf(sub, "zone", "a zone", checkText)
+	c.ip = listOf(sub, "ip", errWantPrefix.Error(), parsePrefix)
 	c.header = sub.nameSpecs("header", partHeader, checkHeaderName)
 	c.query = sub.nameSpecs("query", partQuery, checkQueryName)
 	c.cookie = sub.nameSpecs("cookie", partCookie, checkCookieName)
 	return c
 }
 
-// patterns reads one string or a list of them and makes each canonical.
-func (t *table) patterns(key, want string, check func(string) (string, error)) []string {
+// listOf reads one string or a list of them and makes each canonical.
+func listOf[T any](t *table, key, want string, read func(string) (T, error)) []T {
 	var values []any
 	switch v := t.values[key].(type) {
 	case []any:
@@ -58,14 +53,14 @@ func (t *table) patterns(key, want string, check func(string) (string, error)) [
 			t.wrong(key, "%s, or a list of them", want)
 		}
 	}
-	var list []string
+	var list []T
 	for _, value := range values {
 		s, ok := value.(string)
 		if !ok {
 			t.wrongValue(key, value, "%s", want)
 			continue
 		}
-		canonical, err := check(s)
+		canonical, err := read(s)
 		if err != nil {
 			t.wrongValue(key, value, "%s", err)
 			continue
@@ -100,7 +95,7 @@ func (t *table) nameSpecs(key string, kind partKind, checkName func(string) (str
 			sub.problem(name, "%s%s is there twice, want it once (case does not matter)", sub.within, quoteKey(name))
 			continue
 		}
-		list = append(list, nameSpec{canonical, sub.patterns(name, "a pattern", checkText)})
+		list = append(list, nameSpec{canonical, listOf(sub, name, "a pattern", checkText)})
 	}
 	slices.SortFunc(list, func(a, b nameSpec) int { return strings.Compare(a.name, b.name) })
 	return list
@@ -118,39 +113,10 @@ func checkMethodPattern(s string) (string, error) {
 	return s, checkTextPattern(s)
 }
 
-func checkPrefix(s string) (string, error) {
-	p, ok := parsePrefix(s)
-	if !ok {
-		return "", errors.New(wantPrefix)
-	}
-	return p.String(), nil
-}
-
-// parsePrefix reads an address or CIDR. ::ffff:a.b.c.d is a.b.c.d, and bits beyond the length are
-// dropped.
-func parsePrefix(s string) (netip.Prefix, bool) {
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		addr, err := netip.ParseAddr(s)
-		if err != nil || addr.Zone() != "" {
-			return p, false
-		}
-		p = netip.PrefixFrom(addr, addr.BitLen())
-	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return p, false
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p.Masked(), true
-}
-
-const tokenBytes = "!#$%&'*+-.^_`|~" // and letters and digits: RFC 9110, 5.6.2
-
-func isToken(s string) bool {
+// isHTTPName says whether a header or a cookie can have the name: a token of RFC 9110, 5.6.2.
+func isHTTPName(s string) bool {
 	for i := range len(s) {
-		if !isNameByte(s[i]) && !strings.ContainsRune(tokenBytes, rune(s[i])) {
+		if !isNameByte(s[i]) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(s[i])) {
 			return false
 		}
 	}
@@ -158,14 +124,14 @@ func isToken(s string) bool {
 }
 
 func checkHeaderName(name string) (string, error) {
-	if !isToken(name) {
+	if !isHTTPName(name) {
 		return "", errors.New(`a header's name such as "X-API-Key"`)
 	}
 	return strings.ToLower(name), nil
 }
 
 func checkCookieName(name string) (string, error) {
-	if !isToken(name) {
+	if !isHTTPName(name) {
 		return "", errors.New(`a cookie's name such as "session"`)
 	}
 	return name, nil

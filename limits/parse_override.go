@@ -73,29 +73,21 @@ func (t *table) override(d *draft) *Rate {
 	if !t.has("rate") && !t.has("burst") {
 		return nil
 	}
-	a := d.limit.Algorithm
-	n := t.numbers(a)
-	if n.rate == nil && t.has("rate") || n.burst == nil && t.has("burst") {
+	n := t.numbers(d.algorithm)
+	if n.written == nil && t.has("rate") || n.burst == nil && t.has("burst") {
 		return nil
 	}
-	if n.rate == nil {
-		n.rate = d.rate
+	if n.written == nil {
+		n.written = d.written
 	}
 	if n.burst == nil {
 		n.burst = d.burst
 	}
-	if a == 0 || n.rate == nil || n.burst == nil && d.badBurst {
+	n.utcOffsetUS = d.utcOffsetUS
+	if d.algorithm == 0 || n.written == nil || n.burst == nil && d.badBurst {
 		return nil // the limit has said why
 	}
-	rate := t.fit(a, n)
-	if rate == nil || rate.Unlimited || rate.Count == 0 {
-		return rate
-	}
-	if cost := max(d.cost, d.costMax); cost > rate.size(a) {
-		t.wrong(t.burstOrRate(), `room for %d, the cost of a request; or rate = "0/s", which refuses all`, cost)
-		return nil
-	}
-	return rate
+	return t.fit(d, n)
 }
 
 // keyValues splits KEY into a canonical value for each part of the limit's key, and gives the table
@@ -123,7 +115,12 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 		return nil, false
 	}
 	for i, part := range d.key {
-		canonical, want := d.value(part, values[i])
+		var canonical, want string
+		if part.kind == partIP {
+			canonical, want = t.p.address(values[i])
+		} else {
+			canonical, want = d.value(part, values[i])
+		}
 		if want != "" {
 			shown := show(values[i])
 			if part.secret() {
@@ -137,6 +134,27 @@ func (t *table) keyValues(d *draft, key string) ([]string, bool) {
 	return values, true
 }
 
+// address makes an address or CIDR canonical, likewise. All clients of a group share a bucket, so an
+// address stands for its group, and nothing narrower can have numbers of its own.
+func (p *parser) address(s string) (canonical, want string) {
+	prefix, err := parsePrefix(s)
+	if err != nil {
+		return "", err.Error()
+	}
+	name, group := "ipv4_prefix", p.spec.ipv4Prefix
+	if prefix.Addr().Is6() {
+		name, group = "ipv6_prefix", p.spec.ipv6Prefix
+	}
+	if prefix.Bits() > group {
+		whole, _ := prefix.Addr().Prefix(group)
+		if strings.Contains(s, "/") {
+			return "", fmt.Sprintf("%s or a wider one: its clients share a bucket (%s = %d)", whole, name, group)
+		}
+		prefix = whole
+	}
+	return string(appendPrefix(nil, prefix)), ""
+}
+
 func joinParts(parts []partSpec) string {
 	names := make([]string, len(parts))
 	for i, part := range parts {
@@ -144,8 +162,6 @@ func joinParts(parts []partSpec) string {
 	}
 	return strings.Join(names, "|")
 }
-
-func (p partSpec) String() string { return partNames[p.kind] + p.name }
 
 // secret says whether values of the part may be read by nobody.
 func (p partSpec) secret() bool {
@@ -166,21 +182,12 @@ func isDigest(s string) bool {
 	return err == nil && strings.HasPrefix(s, digestPrefix) && len(sum) == sha256.Size
 }
 
-// value makes an override's value of a part canonical. The second result is empty, or what would be
+// value makes an override's value of a part but ip canonical. The second result is empty, or what would be
 // right.
 func (d *draft) value(part partSpec, s string) (canonical, want string) {
 	switch {
 	case s == "":
 		return "", "a value: an empty one is a missing one"
-	case part.kind == partIP:
-		p, ok := parsePrefix(s)
-		switch {
-		case !ok:
-			return "", wantPrefix
-		case p.IsSingleIP():
-			return p.Addr().String(), ""
-		}
-		return p.String(), ""
 	case part.kind == partHost:
 		host := string(appendHost(nil, []byte(s)))
 		if host == "" || strings.Contains(host, "*") {

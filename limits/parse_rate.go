@@ -80,10 +80,11 @@ func digits(s string) (int64, bool) {
 	return n, true
 }
 
-// numbers is the rate and the burst of a limit or an override. Nil was not written, or is wrong.
+// numbers is what a limit or an override has written. Nil was not written, or is wrong.
 type numbers struct {
-	rate  *Rate
-	burst *int64
+	written     *Rate // Count and WindowUS, or Unlimited
+	burst       *int64
+	utcOffsetUS int64 // an override has its limit's
 }
 
 // numbers reads rate and burst. Algorithm 0 is one that is not known.
@@ -92,7 +93,7 @@ func (t *table) numbers(a Algorithm) numbers {
 	if text, ok := t.text("rate", wantRate); ok {
 		rate, want := parseRate(text)
 		if want == "" {
-			n.rate = &rate
+			n.written = &rate
 		} else {
 			t.wrong("rate", "%s", want)
 		}
@@ -128,9 +129,9 @@ func (r *Rate) String() string {
 }
 
 // newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
-func newRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
+func newRate(a Algorithm, count, windowUS int64, burst *int64, utcOffsetUS int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
-	r.Share = r
+	r.OffsetUS = (windowUS - utcOffsetUS%windowUS) % windowUS
 	if !a.isBucket() {
 		return r
 	}
@@ -143,20 +144,9 @@ func newRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
 	if count > 0 {
 		g := gcd(count, windowUS)
 		r.N, r.W = count/g, windowUS/g
-		r.Capacity = r.size(a) * r.W
+		r.Capacity = r.Size(a) * r.W
 	}
 	return r
-}
-
-// size is the largest cost that the rate can ever admit.
-func (r *Rate) size(a Algorithm) int64 {
-	switch a {
-	case TokenBucket:
-		return r.Burst
-	case LeakyBucket:
-		return r.Burst + 1
-	}
-	return r.Count
 }
 
 func gcd(a, b int64) int64 {
@@ -166,15 +156,14 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// fit makes the rate of a limit or an override, and reports what is out of bounds: at burst if the
+// fit makes the rate of a limit, or of its override, and reports what is out of bounds: at burst if the
 // table has one, else at rate. Nil: it is.
-func (t *table) fit(a Algorithm, n numbers) *Rate {
-	if n.rate.Unlimited {
-		r := &Rate{Unlimited: true}
-		r.Share = r
-		return r
+func (t *table) fit(d *draft, n numbers) *Rate {
+	if n.written.Unlimited {
+		return n.written
 	}
-	r := newRate(a, n.rate.Count, n.rate.WindowUS, n.burst)
+	a := d.algorithm
+	r := newRate(a, n.written.Count, n.written.WindowUS, n.burst, n.utcOffsetUS)
 	if r.Count == 0 {
 		return r
 	}
@@ -185,8 +174,8 @@ func (t *table) fit(a Algorithm, n numbers) *Rate {
 	case a == SlidingCounter && r.Count > maxProduct/r.WindowUS:
 		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", maxProduct/r.WindowUS)
 		return nil
-	case a.isBucket() && r.size(a) > maxProduct/r.W:
-		t.wrongBurst(r, maxProduct/r.W-(r.size(a)-r.Burst), "more cannot be counted exactly", a)
+	case a.isBucket() && r.Size(a) > maxProduct/r.W:
+		t.wrongBurst(r, maxProduct/r.W-(r.Size(a)-r.Burst), "more cannot be counted exactly", a)
 		return nil
 	}
 	if holdMaxUS := t.p.spec.holdMaxUS; a == LeakyBucket && r.Burst*r.W > maxHold(holdMaxUS, r.N) {
@@ -195,7 +184,23 @@ func (t *table) fit(a Algorithm, n numbers) *Rate {
 			fmt.Sprintf("the last of %d is held for %s, and hold_max is %s", r.Burst, duration(hold), duration(holdMaxUS)), a)
 		return nil
 	}
-	return t.share(a, r)
+	if d.mostCost() > r.Size(a) {
+		t.wrongCost(d, r.Size(a))
+		return nil
+	}
+	return t.share(d, r, n.utcOffsetUS)
+}
+
+// wrongCost reports a cost that is never admitted: at what was written last.
+func (t *table) wrongCost(d *draft, size int64) {
+	switch {
+	case t.path[0] == "override":
+		t.wrong(t.burstOrRate(), `room for %d, the cost of a request; or rate = "0/s", which refuses all`, d.mostCost())
+	case d.costHeader != "":
+		t.wrong("cost_max", "%s: no more is ever admitted", span(1, size))
+	default:
+		t.wrong("cost", "%s: no more is ever admitted", span(1, size))
+	}
 }
 
 // maxHold is holdMaxUS*n, or when that is beyond all capacities the largest of them.
@@ -227,22 +232,34 @@ func (t *table) wrongBurst(r *Rate, hi int64, reason string, a Algorithm) {
 	t.wrong("rate", "burst = %s at this rate, it is %d: %s", span(lo, hi), r.Burst, reason)
 }
 
-// share gives the rate its share of one instance, max(1, floor(n/replicas)) of count and burst.
-func (t *table) share(a Algorithm, r *Rate) *Rate {
+// share gives the rate its share of one instance: max(1, floor(n/replicas)) of count and burst, but a
+// leaky bucket's queue no longer than may be held, and always room for one request of a fixed cost,
+// since else nobody would be admitted.
+func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 	replicas := t.p.spec.replicas
 	if replicas == 1 {
 		return r
 	}
-	burst := r.Burst
-	if burst > 0 {
-		burst = max(1, burst/replicas)
+	a, cost := d.algorithm, d.cost // 0: a header says
+	count, burst := max(1, r.Count/replicas), r.Burst/replicas
+	switch a {
+	case TokenBucket:
+		burst = max(1, burst, cost)
+	case LeakyBucket:
+		g := gcd(count, r.WindowUS)
+		longest := maxHold(t.p.spec.holdMaxUS, count/g) / (r.WindowUS / g)
+		burst = max(min(max(1, burst), r.Burst, longest), cost-1)
+	default:
+		count = max(count, cost)
 	}
-	count := max(1, r.Count/replicas)
-	r.Share = newRate(a, count, r.WindowUS, &burst)
-	if a.isBucket() && r.Share.size(a) > maxProduct/r.Share.W {
+	share := newRate(a, count, r.WindowUS, &burst, utcOffsetUS)
+	if a.isBucket() && share.Size(a) > maxProduct/share.W {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
-			replicas, r.Share, burst)
+			replicas, share, burst)
 		return nil
+	}
+	if *share != *r {
+		r.Share = share
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -40,6 +41,50 @@ func TestWhatIsNoLimitsFileIsSaidWithoutALine(t *testing.T) {
 	errs("none.toml: no such file or directory, want a limits file or a folder with *.toml files", "authz", "empty.toml", "none.toml", "override.toml")
 }
 
+// To open a pipe is to wait for somebody who writes.
+func TestAPipeIsNotWaitedFor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := syscall.Mkfifo("pipe.toml", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{".", "pipe.toml"} {
+		const want = "pipe.toml: not a regular file, want a limits file"
+		if _, err := Load("authz", path); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
+
+func TestTheFilesAreThoseThatLoadReads(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte("bad"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"one.conf", "dir/b.toml", "dir/a.toml", "dir/.#a.toml", "dir/a.toml~", "dir/sub/c.toml", "elsewhere/d.toml"} {
+		write(name)
+	}
+	if err := os.Symlink("../elsewhere/d.toml", "dir/d.toml"); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{"one.conf", "none.toml", "dir"}
+	if got, want := fmt.Sprint(Files(paths...)), "[one.conf none.toml dir/a.toml dir/b.toml dir/d.toml]"; got != want {
+		t.Errorf("files %s, want %s", got, want)
+	}
+	_, err := Load("authz", paths...)
+	errs, _ := err.(Errors)
+	for i, name := range Files(paths...) {
+		if len(errs) != 5 || !strings.HasPrefix(errs[i], name+":") {
+			t.Errorf("Load says %q, want an error of each file in this order, %s at %d", errs, name, i)
+		}
+	}
+}
+
 func TestTheExamplesLoad(t *testing.T) {
 	names, err := filepath.Glob("examples/*.toml")
 	if err != nil || len(names) < 4 {
@@ -64,11 +109,10 @@ algorithm = "token_bucket"
 rate = "5/m"
 [override.login."10.0.0.1"]
 rate = "6/m"`)
-	if rate := &set.Limits()[0].Rate; rate.Share != rate {
-		t.Errorf("the share is %p, want the rate itself, %p", rate.Share, rate)
-	}
-	if rate := set.spec.limits[0].overrides[0].rate; rate.Share != rate {
-		t.Errorf("the share of the override is %p, want its rate itself, %p", rate.Share, rate)
+	for _, rate := range []*Rate{&set.Limits()[0].Rate, set.spec.limits[0].overrides[0].rate} {
+		if rate.Share != nil || rate.Local() != rate {
+			t.Errorf("the share of %s is %s, want the rate itself", rate, rate.Local())
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package limits
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -30,23 +32,37 @@ func (l *prefixLengths) of(addr netip.Addr) []int {
 	return nil
 }
 
-// A prefixSet is some prefixes: whether an address is in any costs a lookup for each length.
-type prefixSet struct {
+// Prefixes is a set of prefixes: whether an address is in any costs a lookup for each length.
+type Prefixes struct {
 	lengths prefixLengths
 	all     map[netip.Prefix]struct{}
 }
 
-func newPrefixSet(prefixes []netip.Prefix) *prefixSet {
-	s := &prefixSet{all: make(map[netip.Prefix]struct{}, len(prefixes))}
+// ParsePrefixes reads addresses and CIDR prefixes. The error says which is neither.
+func ParsePrefixes(list []string) (*Prefixes, error) {
+	var prefixes []netip.Prefix
+	for _, s := range list {
+		p, err := parsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q, want %w", s, err)
+		}
+		prefixes = append(prefixes, p)
+	}
+	return newPrefixes(prefixes), nil
+}
+
+func newPrefixes(prefixes []netip.Prefix) *Prefixes {
+	s := &Prefixes{all: make(map[netip.Prefix]struct{}, len(prefixes))}
 	for _, p := range prefixes {
-		p = canonicalPrefix(p)
 		s.lengths.add(p)
 		s.all[p] = struct{}{}
 	}
 	return s
 }
 
-func (s *prefixSet) contains(addr netip.Addr) bool {
+// Contains says whether addr is in any of them. The zero Addr is not.
+func (s *Prefixes) Contains(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
 	for _, length := range s.lengths.of(addr) {
 		prefix, _ := addr.Prefix(length)
 		if _, ok := s.all[prefix]; ok {
@@ -56,11 +72,24 @@ func (s *prefixSet) contains(addr netip.Addr) bool {
 	return false
 }
 
-// canonicalPrefix is the prefix without host bits, and IPv4 as such: ::ffff:10.0.0.0/104 is
-// 10.0.0.0/8.
-func canonicalPrefix(p netip.Prefix) netip.Prefix {
-	if p.Addr().Is4In6() && p.Bits() >= 96 {
+// parsePrefix reads an address or CIDR. ::ffff:a.b.c.d is a.b.c.d, and bits beyond the length are
+// dropped. The error is what would be right.
+func parsePrefix(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		addr, err := netip.ParseAddr(s)
+		if err != nil || addr.Zone() != "" {
+			return p, errWantPrefix
+		}
+		p = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return p, errWantPrefix
+		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
-	return p.Masked()
+	return p.Masked(), nil
 }
+
+var errWantPrefix = errors.New(`an address or CIDR such as "10.0.0.0/8"`)

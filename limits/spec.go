@@ -2,8 +2,9 @@ package limits
 
 import "net/netip"
 
-// A spec is the set as it was written, checked and made canonical: parse.go makes it out of TOML and
-// knows the lines, compile makes a Set of it, JSON writes it. Rules stand in the order of their names.
+// A spec is the set as it was written, checked and made canonical: parse makes it out of TOML and
+// knows the lines, compile makes a Set of it, JSON writes it. It does not change once it is made.
+// Rules stand in the order of their names.
 type spec struct {
 	keyPrefix              string // what Redis keys begin with: "authz"
 	ipv4Prefix, ipv6Prefix int
@@ -41,7 +42,10 @@ type nameSpec struct {
 
 type limitSpec struct {
 	ruleSpec
-	limit      Limit // all but its rule
+	algorithm  Algorithm
+	rate       *Rate
+	shadow     bool
+	onError    OnError
 	key        []partSpec
 	missing    missing
 	cost       int64  // 0: costHeader says
@@ -55,6 +59,8 @@ type partSpec struct {
 	kind partKind
 	name string // header (lower case), cookie or query name
 }
+
+func (p partSpec) String() string { return partNames[p.kind] + p.name }
 
 type partKind uint8
 
@@ -70,6 +76,13 @@ const (
 	partQuery
 )
 
+// partNames is what the limits file calls them, and how their text in an identity begins. A name follows
+// a colon at the end.
+var partNames = [...]string{
+	partIP: "ip", partHost: "host", partMethod: "method", partPath: "path", partPathRaw: "path:raw",
+	partZone: "zone", partHeader: "header:", partCookie: "cookie:", partQuery: "query:",
+}
+
 // missing says what becomes of a request that lacks a part of the key.
 type missing uint8
 
@@ -80,6 +93,10 @@ const (
 	missingShare
 	missingIP
 )
+
+var missings = [...]string{missingNever: "", missingSkip: "skip", missingDeny: "deny", missingShare: "share", missingIP: "ip"}
+
+func (m missing) String() string { return missings[m] }
 
 // An overrideSpec is other numbers for one key: values are what the request has, one for each part of
 // the key; an address or CIDR for ip; "sha256:" and 64 hex digits for a secret.

@@ -1,7 +1,8 @@
 //go:build ignore
 
-// Compose writes each script of src/ to v1/ with its fragments of src/lib pasted in, and v1/SHA1SUMS.
-// An argument names another folder to write to.
+// Compose writes each script of src/ to v1/ with its fragments of src/lib pasted in, and v1/SHA1SUMS,
+// which the OpenResty pack carries as Lua. An argument names another folder to write to; the pack is left
+// as it is then.
 package main
 
 import (
@@ -31,6 +32,10 @@ func main() {
 		fmt.Fprintf(&sums, "%x  %s\n", sha1.Sum(text), name)
 	}
 	write(filepath.Join(dir, "SHA1SUMS"), sums.Bytes())
+	if len(os.Args) == 1 {
+		write("../lua/resty/authz/v1/sha1sums.lua", fmt.Appendf(nil,
+			"-- redisscripts/v1/SHA1SUMS as Lua, since opm carries nothing else. go generate writes it.\nreturn [[\n%s]]\n", &sums))
+	}
 }
 
 // compose is the entry with every line "-- include NAME" replaced by src/lib/NAME.lua.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +29,9 @@ const (
 )
 
 var (
-	errQueueFull = fmt.Errorf("%d requests wait for Redis, no more can", maxQueue)
-	errLate      = fmt.Errorf("Redis has not answered in time: %w", context.DeadlineExceeded)
+	errQueueFull = &kindError{"queue", fmt.Errorf("%d requests wait for Redis, no more can", maxQueue)}
+	errLate      = &kindError{"timeout", fmt.Errorf("Redis has not answered in time: %w", context.DeadlineExceeded)}
+	errCrowded   = &kindError{"queue", fmt.Errorf("Redis has answered others until it was too late: %w", context.DeadlineExceeded)}
 )
 
 // A signal is what a caller that waits is told.
@@ -38,6 +40,7 @@ type signal uint8
 const (
 	answered signal = iota // there is a reply or an error
 	late                   // the deadline has passed; the pending belongs to nobody
+	crowded                // likewise, but Redis has answered others meanwhile: it lives, and has too much to do
 	lead                   // it has been given a lane: it is to send what waits
 )
 
@@ -48,6 +51,7 @@ type lanes struct {
 	size   float64    // requests in the last calls: a moving average
 	queue  []*pending // who waits, in the order of arrival
 	flying []*call    // calls with more than their sender in them
+	heard  int64      // calls that Redis has answered
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
@@ -70,10 +74,12 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	switch {
 	case l.busy < l.open():
 		l.busy++
+		p.heard = math.MaxInt64 // it does not wait
 		return true, nil
 	case len(l.queue) == maxQueue:
 		return false, errQueueFull
 	}
+	p.heard = l.heard
 	l.queue = append(l.queue, p)
 	if l.watchAt == 0 || p.deadline < l.watchAt {
 		l.watchAt = p.deadline
@@ -130,6 +136,16 @@ func (l *lanes) leave(c *call) {
 	if i := slices.Index(l.flying, c); i >= 0 {
 		l.flying = slices.Delete(l.flying, i, i+1)
 	}
+	switch {
+	case c.answered:
+		l.heard++
+	case c.late:
+		for _, p := range c.members {
+			if l.outrun(p) {
+				p.err = errCrowded
+			}
+		}
+	}
 	l.size += (float64(len(c.members)) - l.size) / 8
 	var next *pending
 	if n := l.fit(); n > 0 && l.busy <= l.open() {
@@ -157,6 +173,10 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
+// outrun says whether Redis has answered others since p began to wait. Then it is we who are too many,
+// and not Redis that hangs, also if p has been sent at last.
+func (l *lanes) outrun(p *pending) bool { return l.heard > p.heard }
+
 // expire tells those whose deadline has passed, and comes again at the next deadline.
 func (l *lanes) expire() {
 	l.mu.Lock()
@@ -168,7 +188,11 @@ func (l *lanes) expire() {
 		case p.left:
 		case p.deadline <= now:
 			p.left = true
-			p.wake <- late
+			if l.outrun(p) {
+				p.wake <- crowded
+			} else {
+				p.wake <- late
+			}
 		case l.watchAt == 0 || p.deadline < l.watchAt:
 			l.watchAt = p.deadline
 		}

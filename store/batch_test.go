@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func told(queue []*pending) (signals []string) {
 	for _, p := range queue {
 		select {
 		case s := <-p.wake:
-			signals = append(signals, [...]string{"answered", "late", "lead"}[s])
+			signals = append(signals, [...]string{answered: "answered", late: "late", crowded: "crowded", lead: "lead"}[s])
 		default:
 			signals = append(signals, "-")
 		}
@@ -186,4 +187,47 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 	if got := fmt.Sprint(told(queue)); got != "[- - answered -]" {
 		t.Errorf("got %s, want [- - answered -]: who has left is told nothing more", got)
 	}
+}
+
+// Whoever is late can tell a Redis that has too much to do from one that hangs: it has answered somebody
+// since. Clients can bring that about, and must not switch a limit off.
+func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
+	is := func(want string, end error) {
+		t.Helper()
+		l, calls, queue := waiting(t, 4)
+		expire := func(late ...*pending) string {
+			for _, p := range late {
+				p.deadline = l.now()
+			}
+			l.expire()
+			return strings.Join(told(queue), " ")
+		}
+		calls[0].end(end)
+		l.leave(calls[0])
+		younger := pendingOf(false)
+		younger.deadline = l.now() + time.Hour
+		if free, err := l.enter(younger); free || err != nil {
+			t.Fatalf("%v %v, want to wait", free, err)
+		}
+		queue = append(queue, younger)
+		got := expire(queue[0], younger) // before they are sent
+		next := new(call)
+		next.add(queue[3])
+		l.gather(next)
+		got += ", " + expire(queue[1]) // under way
+		for _, c := range []*call{next, calls[1]} {
+			c.end(&kindError{"timeout", context.DeadlineExceeded})
+			l.leave(c)
+		}
+		got += fmt.Sprintf(", %s %s, %s", Kind(queue[2].err), Kind(queue[3].err), Kind(calls[1].members[0].err))
+		if got != want {
+			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
+		}
+	}
+	// Nobody was answered since the fifth came, and the last never waited.
+	lives, hangs := "crowded - - lead late, - crowded - - -, queue queue, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
+	is(lives, nil)
+	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
+	is(hangs, &kindError{"timeout", context.DeadlineExceeded})
+	is(hangs, &kindError{"network", io.EOF})
 }

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authz/limits"
 )
@@ -18,8 +21,9 @@ type pending struct {
 	err      error         // of the whole call
 	deadline time.Duration // by lanes.now
 
-	wake chan signal // tells the caller, once, what has become of it
-	left bool        // its caller has given up; under lanes.mu
+	wake  chan signal // tells the caller, once, what has become of it
+	left  bool        // its caller has given up; under lanes.mu
+	heard int64       // lanes.heard when it began to wait; MaxInt64: it did not
 }
 
 func newPending() any { return &pending{wake: make(chan signal, 1)} }
@@ -53,8 +57,10 @@ func (p *pending) begin(checks []limits.Check, peek bool, deadline time.Duration
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
 			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
+		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
+			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
 		default:
-			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Limit.OffsetUS, k.Cost)
+			panic(unknown(k))
 		}
 	}
 }
@@ -99,13 +105,16 @@ type call struct {
 	rows    []row
 	words   []any // the whole command; points into the fields above and into the members
 
+	answered bool // Redis has sent a reply, or an error of its own
+	late     bool // it has not in time
+
 	// What is still to come of the reply.
 	began  bool
 	member int
 }
 
 func (c *call) begin(nowUS int64) {
-	c.nowUS, c.keys = nowUS, 0
+	c.nowUS, c.keys, c.answered, c.late = nowUS, 0, false, false
 	clear(c.members)
 	c.members = c.members[:0]
 }
@@ -134,6 +143,15 @@ func (c *call) args(command any, script string) []any {
 	}
 	c.began, c.member = false, 0
 	return c.words
+}
+
+// end gives every member the error of the call.
+func (c *call) end(err error) {
+	var said redis.Error
+	c.answered, c.late = err == nil || errors.As(err, &said), Kind(err) == "timeout"
+	for _, p := range c.members {
+		p.err = err
+	}
 }
 
 // A row is the numbers of a check: its algorithm, three of its limit, the cost.

@@ -137,7 +137,7 @@ func wordsOf(words []any) string {
 // The keys are the call's own: those that Take was given are gone here. Numbers are written once.
 func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 	leaky, counter := limitOf(limits.LeakyBucket), limitOf(limits.SlidingCounter)
-	counter.Shadow, counter.OffsetUS = true, 17
+	counter.Shadow, counter.Rate.OffsetUS = true, 17
 	costly := checkOf(leaky, "k4")
 	costly.Cost = 3
 	var c call

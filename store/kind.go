@@ -13,7 +13,13 @@ import (
 )
 
 // errWrongType is the answer for a request with a key that somebody else has written.
-var errWrongType = errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")
+var errWrongType = &kindError{"wrongtype",
+	errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")}
+
+// malformed is a reply that the script does not write.
+func malformed(format string, a ...any) error {
+	return &kindError{"malformed", fmt.Errorf("Redis sent no reply of the script take: "+format, a...)}
+}
 
 // A replyError is an error that Redis sent.
 type replyError string
@@ -21,18 +27,21 @@ type replyError string
 func (e replyError) Error() string { return string(e) }
 func (replyError) RedisError()     {}
 
-// A malformedError is a reply that the script does not write.
-type malformedError string
+// A kindError is an error and its Kind, which is found once.
+type kindError struct {
+	kind string
+	err  error
+}
 
-func (e malformedError) Error() string { return "Redis sent no reply of the script take: " + string(e) }
-
-func malformed(format string, a ...any) error { return malformedError(fmt.Sprintf(format, a...)) }
+func (e *kindError) Error() string { return e.err.Error() }
+func (e *kindError) Unwrap() error { return e.err }
 
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
-//	queue     too many requests wait for Redis
-//	pool      no free connection in time
+//	queue     too many requests wait for Redis, or this one waited while it answered others until it
+//	          was too late; unknown likewise
+//	pool      no free connection in time, here or in Redis
 //	network   no connection, or a lost one; unknown likewise
 //	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
 //	clusterdown, moved, crossslot: what Redis said
@@ -41,19 +50,17 @@ func malformed(format string, a ...any) error { return malformedError(fmt.Sprint
 //
 // It is "" for nil.
 func Kind(err error) string {
+	var known *kindError
 	var said redis.Error
-	var bad malformedError
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, errWrongType):
-		return "wrongtype"
-	case errors.Is(err, errQueueFull):
-		return "queue"
-	case errors.As(err, &bad), errors.Is(err, redis.Nil):
+	case errors.As(err, &known):
+		return known.kind
+	case errors.Is(err, redis.Nil):
 		return "malformed"
 	case errors.As(err, &said):
 		return kindOfReply(said.Error())
@@ -124,6 +131,8 @@ func kindOfReply(text string) string {
 		{"ACL failure in script", "noperm"},
 		{"The user executing the script can't", "noperm"},
 		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
+		{"invalid password", "noauth"},
+		{"max number of clients reached", "pool"},
 		{"non local key", "crossslot"},
 		{"do not hash to the same slot", "crossslot"},
 	} {

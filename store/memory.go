@@ -71,7 +71,9 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 	first, admitted := len(dst), true
 	for i := range visits {
 		v, c := &visits[i], &checks[i]
-		v.entry = v.shard.find(v.hash, c.Key)
+		if v.entry = v.shard.find(v.hash, c.Key); v.entry != nil && v.entry.expiresUS <= ownUS {
+			v.entry.forget() // as Redis has by now; it would matter if the limit has been edited since
+		}
 		r := v.look(c, nowUS)
 		dst = append(dst, r)
 		admitted = admitted && (r.Allowed || c.Limit.Shadow)

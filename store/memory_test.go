@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"authz/limits"
 )
@@ -42,6 +43,24 @@ func mustTake(m *Memory, nowUS int64, dst []Result, checks ...limits.Check) []Re
 		panic(err)
 	}
 	return dst
+}
+
+// Redis drops a bucket when it reads as never used by the numbers of its last charge. A limit that is
+// made slower afterwards must not find it again.
+func TestABucketThatHasExpiredIsNotRefilledAtAnEditedRate(t *testing.T) {
+	quick := &limits.Limit{Name: "api", Algorithm: limits.TokenBucket,
+		Rate: limits.Rate{Count: 3, WindowUS: 3000, Burst: 3, N: 1, W: 1000, Capacity: 3000}}
+	slow := &limits.Limit{Name: "api", Algorithm: limits.TokenBucket,
+		Rate: limits.Rate{Count: 3, WindowUS: 3600e6, Burst: 3, N: 1, W: 1200e6, Capacity: 3600e6}}
+	m := NewMemory(10)
+	mustTake(m, 0, nil, checkOf(quick, "k"), checkOf(quick, "l"))
+	for start := time.Now(); time.Since(start) <= 3*time.Millisecond; {
+		runtime.Gosched()
+	}
+	want := Result{Allowed: true, Remaining: 2, ResetUS: 1200e6}
+	if got := mustTake(m, 0, nil, checkOf(slow, "k")); got[0] != want {
+		t.Errorf("%+v, want %+v", got[0], want)
+	}
 }
 
 func TestATakeOfKnownKeysDoesNotAllocate(t *testing.T) {
@@ -164,6 +183,26 @@ func TestMoreChecksThanUsualAreDecidedAsOne(t *testing.T) {
 		if r := mustTake(m, 1e15, nil, checks...); r[39].Allowed != (i < 5) {
 			t.Errorf("request %d: allowed is %v", i, r[39].Allowed)
 		}
+	}
+}
+
+func TestAnUnknownAlgorithmIsABugAndNoOther(t *testing.T) {
+	panics := func(what string, f func()) {
+		t.Helper()
+		defer func() {
+			if got, want := recover(), "BUG: limit x has algorithm 6, which is not counted here"; got != want {
+				t.Errorf("%s: %v, want %s", what, got, want)
+			}
+		}()
+		f()
+	}
+	c := checkOf(limitOf(limits.FixedWindow), "x")
+	c.Limit.Name, c.Limit.Algorithm = "x", limits.SlidingCounter+1
+	m := NewMemory(1000)
+	panics("memory", func() { mustTake(m, 0, nil, c) })
+	panics("redis", func() { pendingOf(false, c) })
+	if r := mustTake(m, 0, nil, checkOf(limitOf(limits.FixedWindow), "x")); !r[0].Allowed {
+		t.Error("refused after a panic, want a store that goes on")
 	}
 }
 

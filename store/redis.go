@@ -33,7 +33,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	}
 	r := &Redis{
 		client:   redis.NewClient(options),
-		timeout:  o.timeout(),
+		timeout:  o.Timeout,
 		take:     redisscripts.Take(),
 		pendings: sync.Pool{New: newPending},
 		calls:    sync.Pool{New: func() any { return new(call) }},
@@ -56,11 +56,15 @@ func (r *Redis) Load(ctx context.Context) error {
 	return nil
 }
 
-// Ping asks whether Redis answers within the timeout.
+// Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
+// account that may Take may Ping.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return r.client.Ping(ctx).Err()
+	c := r.calls.Get().(*call)
+	defer r.calls.Put(c)
+	c.begin(0)
+	return r.run(ctx, c)
 }
 
 // Get reads a text, "" if there is none, within the timeout.
@@ -91,7 +95,7 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	p := r.pendings.Get().(*pending)
 	p.begin(checks, peek, deadline)
 	if nowUS != 0 {
-		r.run(p, nowUS)
+		r.sendAlone(p, nowUS)
 	} else if err := r.join(p); err != nil {
 		return dst, err
 	}
@@ -100,12 +104,12 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	return dst, err
 }
 
-// run sends a request alone: it has a time of its own.
-func (r *Redis) run(p *pending, nowUS int64) {
+// sendAlone is for a request with a time of its own.
+func (r *Redis) sendAlone(p *pending, nowUS int64) {
 	c := r.calls.Get().(*call)
 	c.begin(nowUS)
 	c.add(p)
-	r.send(c)
+	r.send(c, p.deadline)
 	r.calls.Put(c)
 }
 
@@ -121,6 +125,8 @@ func (r *Redis) join(p *pending) error {
 			return nil
 		case late:
 			return errLate
+		case crowded:
+			return errCrowded
 		}
 		runtime.Gosched() // whoever can run now may join
 	}
@@ -130,24 +136,28 @@ func (r *Redis) join(p *pending) error {
 	r.lanes.gather(c)
 	func() {
 		defer r.lanes.leave(c)
-		r.send(c)
+		r.send(c, p.deadline)
 	}()
 	r.calls.Put(c)
 	return nil
 }
 
-// send sends a call, by the deadline of its first member. It is sent once: after a timeout or a lost
-// connection nobody knows whether it was charged, and a second send might charge it twice. NOSCRIPT
-// alone proves that nothing ran, and is followed by the text of the script, which Redis knows from
-// then on.
-func (r *Redis) send(c *call) {
-	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(c.members[0].deadline))
+// send sends a call. It is sent once: after a timeout or a lost connection nobody knows whether it was
+// charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and is
+// followed by the text of the script, which Redis knows from then on.
+func (r *Redis) send(c *call, deadline time.Duration) {
+	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(deadline))
 	defer cancel()
+	c.end(r.run(ctx, c))
+}
+
+func (r *Redis) run(ctx context.Context, c *call) error {
 	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("evalsha", r.take.SHA)...))
-	if err != nil && Kind(err) == "noscript" {
+	if Kind(err) == "noscript" {
 		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))
 	}
-	for _, p := range c.members {
-		p.err = err
+	if err != nil {
+		return &kindError{Kind(err), err}
 	}
+	return nil
 }

@@ -25,19 +25,15 @@ type RedisOptions struct {
 	// for every new connection, so that the password may change.
 	User, Password, PasswordFile string
 
-	// Timeout bounds a Take, dialling and waiting for a connection included. 0: 50 ms.
+	// Timeout bounds a Take, dialling and waiting for a connection included. It is above 0.
 	Timeout time.Duration
-}
-
-func (o RedisOptions) timeout() time.Duration {
-	if o.Timeout > 0 {
-		return o.Timeout
-	}
-	return 50 * time.Millisecond
 }
 
 // client is the options of go-redis. No error quotes the URL, which may hold a password.
 func (o RedisOptions) client() (*redis.Options, error) {
+	if o.Timeout <= 0 {
+		return nil, fmt.Errorf("the Redis timeout is %v, want a time above 0", o.Timeout)
+	}
 	if o.namesSeveral() {
 		return nil, errors.New("the Redis URL names a cluster or a Sentinel, want a single server: the others are not supported yet")
 	}
@@ -65,9 +61,9 @@ func (o RedisOptions) client() (*redis.Options, error) {
 	// The context's deadline counts. Half of it may pass in waiting for a connection, so that an
 	// exhausted pool is told from a slow Redis, and leaves time for an answer.
 	c.ContextTimeoutEnabled = true
-	c.PoolTimeout = o.timeout() / 2
-	c.DialTimeout = o.timeout()
-	c.ReadTimeout = o.timeout() + time.Second // for Load, which may have no deadline
+	c.PoolTimeout = o.Timeout / 2
+	c.DialTimeout = o.Timeout
+	c.ReadTimeout = o.Timeout + time.Second // for Load, which may have no deadline
 	c.WriteTimeout = c.ReadTimeout
 	if c.PoolSize == 0 {
 		c.PoolSize = max(32, 10*runtime.GOMAXPROCS(0))

@@ -17,6 +17,7 @@ import (
 func TestTheURLSaysWhereRedisIs(t *testing.T) {
 	opens := func(want string, o RedisOptions) {
 		t.Helper()
+		o.Timeout = time.Second
 		c, err := o.client()
 		if err != nil {
 			t.Errorf("%s: %v", o.URL, err)
@@ -39,7 +40,7 @@ func TestTheURLSaysWhereRedisIs(t *testing.T) {
 func TestAURLThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 	refuses := func(want, url string) {
 		t.Helper()
-		_, err := OpenRedis(RedisOptions{URL: url})
+		_, err := OpenRedis(RedisOptions{URL: url, Timeout: time.Second})
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s...", url, err, want)
 		}
@@ -54,12 +55,17 @@ func TestAURLThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1,b:2")
 	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1?cluster=true")
 	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1?master=main")
+
+	want := "the Redis timeout is 0s, want a time above 0"
+	if _, err := OpenRedis(RedisOptions{URL: "redis://localhost"}); err == nil || err.Error() != want {
+		t.Errorf("no timeout: %v, want %s", err, want)
+	}
 }
 
 // A password that is changed in its file counts from the next connection on.
 func TestThePasswordFileIsReadForEachConnection(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	o := RedisOptions{URL: "redis://u:old@localhost", PasswordFile: file}
+	o := RedisOptions{URL: "redis://u:old@localhost", PasswordFile: file, Timeout: time.Second}
 	if _, err := o.client(); err == nil || !strings.HasPrefix(err.Error(), "the Redis password: open ") {
 		t.Errorf("no file: %v, want an error that names it", err)
 	}

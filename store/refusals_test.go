@@ -45,7 +45,7 @@ func TestARefusalIsGivenAgainUntilItsWaitIsOver(t *testing.T) {
 		func(l *limits.Limit) { l.Rate.Count++ },
 		func(l *limits.Limit) { l.Rate.WindowUS++ },
 		func(l *limits.Limit) { l.Rate.Burst++ },
-		func(l *limits.Limit) { l.OffsetUS++ },
+		func(l *limits.Limit) { l.Rate.OffsetUS++ },
 	} {
 		l := limitOf(limits.FixedWindow)
 		edit(l)

@@ -28,6 +28,14 @@ type entry struct {
 	expiresUS int64    // when it reads as never used, by this process's clock
 }
 
+// forget makes it a bucket that was never used.
+func (e *entry) forget() {
+	e.b = bucket{}
+	if e.log != nil {
+		e.log.times = e.log.times[:0]
+	}
+}
+
 // A place says where the entry of a hash is.
 type place struct {
 	tag uint32 // of the hash
@@ -160,6 +168,8 @@ func (s *shard) take(i int) {
 	mask := uint32(len(s.index) - 1)
 	gap := s.placeOf(i)
 	for p := (gap + 1) & mask; s.index[p].at != 0; p = (p + 1) & mask {
+		// What is at p may move into the gap if a search for it, which begins at home, comes through
+		// the gap: then home is as far from p as the gap, or farther (the index is a ring).
 		if home := s.index[p].tag & mask; (p-home)&mask >= (p-gap)&mask {
 			s.index[gap] = s.index[p]
 			gap = p

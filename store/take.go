@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 
 	"authz/limits"
@@ -29,9 +30,15 @@ func (b bucket) settle(c *limits.Check, nowUS int64) bucket {
 	switch c.Limit.Algorithm {
 	case limits.TokenBucket, limits.LeakyBucket:
 		return b.refill(c.Rate, nowUS)
-	default:
-		return b.turn(c.Rate.WindowUS, c.Limit.OffsetUS, nowUS)
+	case limits.FixedWindow, limits.SlidingCounter:
+		return b.turn(c.Rate.WindowUS, c.Rate.OffsetUS, nowUS)
 	}
+	panic(unknown(c))
+}
+
+// unknown is what is wrong with a check of an algorithm that is not here.
+func unknown(c *limits.Check) string {
+	return fmt.Sprintf("BUG: limit %s has algorithm %d, which is not counted here", c.Limit.Name, c.Limit.Algorithm)
 }
 
 // look is the answer of a settled bucket when nothing is charged.
@@ -52,8 +59,10 @@ func (b bucket) charge(c *limits.Check, nowUS int64, r *Result) bucket {
 		// Whoever waits before us has to leave first: the queue's reset is our hold.
 		r.WaitUS = r.ResetUS
 		b.used += c.Cost * c.Rate.W
-	default:
+	case limits.FixedWindow, limits.SlidingCounter:
 		b.used += c.Cost
+	default:
+		panic(unknown(c))
 	}
 	r.Remaining -= c.Cost
 	r.ResetUS = b.resetUS(c, nowUS)
@@ -66,10 +75,11 @@ func (b bucket) remaining(c *limits.Check, nowUS int64) int64 {
 		return (c.Rate.Capacity - b.used) / c.Rate.W
 	case limits.FixedWindow:
 		return max(0, c.Rate.Count-b.used)
-	default:
+	case limits.SlidingCounter:
 		left := c.Rate.Count*b.unit - b.used*b.unit - b.previous*(b.unit-b.elapsedUS(nowUS))
 		return max(0, left) / b.unit
 	}
+	panic(unknown(c))
 }
 
 func (b bucket) resetUS(c *limits.Check, nowUS int64) int64 {
@@ -80,15 +90,17 @@ func (b bucket) resetUS(c *limits.Check, nowUS int64) int64 {
 		if b.used > 0 {
 			return b.timeUS + b.unit - nowUS
 		}
-	default:
+		return 0
+	case limits.SlidingCounter:
 		if b.used > 0 {
 			return b.timeUS + 2*b.unit - nowUS
 		}
 		if b.previous > 0 {
 			return b.timeUS + b.unit - nowUS
 		}
+		return 0
 	}
-	return 0
+	panic(unknown(c))
 }
 
 // waitUS is how long a refused cost has to wait.
@@ -104,7 +116,7 @@ func (b bucket) waitUS(c *limits.Check, nowUS int64) int64 {
 			return never
 		}
 		return b.timeUS + b.unit - nowUS
-	default:
+	case limits.SlidingCounter:
 		free := c.Rate.Count - c.Cost // what may be in use beside our cost
 		if free < 0 {
 			return never
@@ -114,6 +126,7 @@ func (b bucket) waitUS(c *limits.Check, nowUS int64) int64 {
 		}
 		return b.timeUS + 2*b.unit - free*b.unit/b.used - nowUS // in the next, likewise
 	}
+	panic(unknown(c))
 }
 
 // refill settles a token or leaky bucket.
@@ -142,6 +155,7 @@ func (b bucket) refill(r *limits.Rate, nowUS int64) bucket {
 // turn settles an aligned window.
 func (b bucket) turn(windowUS, offsetUS, nowUS int64) bucket {
 	beginsUS := nowUS - floorMod(nowUS-offsetUS, windowUS)
+	// A count that began elsewhere is of other windows: the limit had another window or offset.
 	if b.unit == windowUS && (b.timeUS-offsetUS)%windowUS == 0 {
 		switch b.timeUS - beginsUS {
 		case 0, windowUS: // a window ahead by one is still the current one

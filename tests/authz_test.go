@@ -181,9 +181,7 @@ func (a *authzServer) await(t testing.TB, want string, n ...int) {
 
 func (a *authzServer) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := a.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
+	signalTo(t, a.cmd, sig)
 }
 
 // stop asks it to end and returns its exit code.

@@ -1,6 +1,7 @@
 //go:build ignore
 
-// The wall clock of a process, moved by as many microseconds as the file CLOCK_OFFSET_US says.
+// The wall clock of a process, moved by as many microseconds as the file CLOCK_OFFSET_US says, or
+// stopped at the microsecond of 1970 that stands there behind an "=".
 // Loaded by LD_PRELOAD into redis-server, which takes TIME and expiry from gettimeofday.
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -10,16 +11,17 @@
 
 int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
   (void)tz;
-  long long offset_us = 0;
+  long long offset_us = 0, at_us = -1;
   const char *path = getenv("CLOCK_OFFSET_US");
   FILE *file = path ? fopen(path, "r") : NULL;
   if (file) {
-    if (fscanf(file, "%lld", &offset_us) != 1) abort();
+    if (fscanf(file, "=%lld", &at_us) != 1 && fscanf(file, "%lld", &offset_us) != 1) abort();
     fclose(file);
   }
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   long long us = now.tv_sec * 1000000LL + now.tv_nsec / 1000 + offset_us;
+  if (at_us >= 0) us = at_us;
   tv->tv_sec = us / 1000000;
   tv->tv_usec = us % 1000000;
   return 0;

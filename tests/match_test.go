@@ -9,9 +9,13 @@ import (
 	"testing"
 )
 
-// TestARequestMeetsExactlyTheseRules runs vectors/match: a limits file, a line of dashes, then requests,
-// each followed by the answer that `authz explain --json` gives to it, byte for byte.
-func TestARequestMeetsExactlyTheseRules(t *testing.T) {
+// TestARequestMeetsExactlyTheseRules runs vectors/match.
+func TestARequestMeetsExactlyTheseRules(t *testing.T) { runMatchVectors(t, explain) }
+
+// runMatchVectors asks what vectors/match has: a limits file, a line of dashes, then requests, each
+// followed by the answer that `authz explain --json` gives to it, byte for byte.
+func runMatchVectors(t *testing.T, ask func(t testing.TB, file, requests string) []string) {
+	t.Helper()
 	names, err := filepath.Glob("vectors/match/*.txt")
 	if err != nil || len(names) < 40 {
 		t.Fatalf("%d vectors, %v, want at least 40", len(names), err)
@@ -37,7 +41,7 @@ func TestARequestMeetsExactlyTheseRules(t *testing.T) {
 			if len(requests) == 0 || len(requests) != len(want) {
 				t.Fatalf("%d requests and %d answers, want one for each", len(requests), len(want))
 			}
-			got := explain(t, file, strings.Join(requests, ""))
+			got := ask(t, file, strings.Join(requests, ""))
 			for i := range requests {
 				if i >= len(got) || got[i] != want[i] {
 					t.Errorf("%s got %s want %s", requests[i], strings.Join(got[min(i, len(got)):min(i+1, len(got))], ""), want[i])
@@ -51,13 +55,9 @@ func TestARequestMeetsExactlyTheseRules(t *testing.T) {
 }
 
 // explain runs `authz explain --json` on a limits file and returns the lines that it answers.
-func explain(t *testing.T, file, requests string) []string {
+func explain(t testing.TB, file, requests string) []string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "limits.toml")
-	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(authzBinary(t), "explain", "--json", "--limits", name)
+	cmd := exec.Command(authzBinary(t), "explain", "--json", "--limits", limitsFile(t, file))
 	cmd.Stdin = strings.NewReader(requests)
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -152,6 +153,32 @@ func TestFiveChecksUseOneConnection(t *testing.T) {
 	s, w := startWiredSite(t, siteConf{limits: threeEach, server: closedServer})
 	if got := s.sendAll(t, 5, "POST /a"); got != "200 200 200 429 429" {
 		t.Errorf("got %s, want 200 200 200 429 429", got)
+	}
+	if w.connections != 1 {
+		t.Errorf("%d connections to authz, want 1", w.connections)
+	}
+}
+
+// nginx's default would close a connection to authz after 1,000 checks.
+func TestOneConnectionServesMoreThanAThousandChecks(t *testing.T) {
+	s, w := startWiredSite(t, siteConf{limits: onceOnly, server: closedServer})
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	defer client.CloseIdleConnections()
+	for i := range 1100 {
+		request, err := http.NewRequest("OPTIONS", "http://"+s.addr+"/", nil) // allowed
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readAnswer(t, response).status; got != 200 {
+			t.Fatalf("check %d: %d, want 200", i+1, got)
+		}
+	}
+	if asked, _ := w.said(); strings.Count(asked, " /nginx HTTP/1.1\r\n") != 1100 {
+		t.Error("authz was not asked 1100 times")
 	}
 	if w.connections != 1 {
 		t.Errorf("%d connections to authz, want 1", w.connections)

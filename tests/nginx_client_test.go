@@ -119,6 +119,9 @@ func (n *nginxServer) sendH2(t testing.TB, line, body string, header ...string) 
 	}
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			request.Host = value
+		}
 		request.Header.Add(name, value)
 	}
 	response, err := transport.RoundTrip(request)

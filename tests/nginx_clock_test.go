@@ -65,6 +65,29 @@ func TestAFixedWindowAdmitsTwiceItsLimitAroundABoundary(t *testing.T) {
 	t.Fatal("in 58 seconds no ten requests fell around a boundary")
 }
 
+// The same story by a clock that stands still: to the microsecond, and on any machine.
+func TestTheBoundaryIsToTheMicrosecond(t *testing.T) {
+	r, clock := startRedisWithClock(t)
+	s := startSite(t, siteConf{limits: fivePerSecond, server: closedServer, redis: r,
+		serve: []string{"--refusals-max=0"}}) // what is remembered lasts by another clock
+	second := time.Unix(1_800_000_000, 0)
+	for _, c := range []struct {
+		at   time.Duration
+		want string
+	}{
+		{700 * time.Millisecond, "map[fw:5 sw:5 tb:5]"},
+		{time.Second - time.Microsecond, "map[fw:0 sw:0 tb:1]"}, // a token every 200 ms
+		{time.Second, "map[fw:5 sw:0 tb:0]"},
+		{1700*time.Millisecond - time.Microsecond, "map[fw:0 sw:0 tb:3]"},
+		{1700 * time.Millisecond, "map[fw:0 sw:5 tb:1]"},
+	} {
+		clock.stop(t, second.Add(c.at))
+		if got := fmt.Sprint(s.fiveOfEach(t).admitted); got != c.want {
+			t.Errorf("after %v: %s, want %s", c.at, got, c.want)
+		}
+	}
+}
+
 // five is what became of five requests to each limit, and between which instants of Redis.
 type five struct {
 	from, to time.Time

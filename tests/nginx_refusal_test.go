@@ -81,6 +81,64 @@ func TestARefusalCanHaveAPage(t *testing.T) {
 	}
 }
 
+// What authz said of a request that it refused outlives all that nginx makes of it afterwards: the
+// client gets the headers, the log the words, and nothing is checked or charged again. The first redirect
+// of each is that of error_page.
+func TestWhatWasSaidOfARefusalOutlivesRedirects(t *testing.T) {
+	ways := []string{"end", "index", "try", "named", "rewrite", "break", "accel", "ssi", "thrice"}
+	s := startSite(t, siteConf{
+		limits: onceOnly,
+		serve:  []string{"--refusals-max=0"}, // every check is one that Redis sees
+		http:   `log_format captured '$request_uri $status authz=$authz_status limit=$authz_limit left=$authz_ratelimit';`,
+		server: `
+			include authz/authz_server.conf;
+			access_log access.log captured;
+			root html;
+			recursive_error_pages on;
+			include authz/authz_refusal.conf;
+			error_page 429 /way/$arg_way/;
+			location /            { proxy_pass http://app; }
+			location /way/        { internal; }
+			location /way/try/    { internal; try_files $uri/nothing /way/end/; }
+			location /way/named/  { internal; try_files $uri/nothing @end; }
+			location @end         { rewrite ^ /way/end/ last; }
+			location /way/rewrite/ { internal; rewrite ^ /way/end/ last; }
+			location /way/break/  { internal; rewrite ^ /way/end/index.html break; }
+			location /way/accel/  { internal; proxy_pass http://app/way?set=X-Accel-Redirect:/way/end/; }
+			location /way/ssi/    { internal; ssi on; }
+			location /way/thrice/ { internal; proxy_pass http://app/way?set=X-Accel-Redirect:/way/named/; }`,
+		files: map[string]string{
+			"html/way/end/index.html":   "the end",
+			"html/way/index/index.html": "the end",
+			"html/way/ssi/index.html":   `the <!--#include virtual="/way/end/index.html" -->`,
+		},
+	})
+	for protocol, send := range map[int]sender{1: s.send, 2: s.sendH2} {
+		s.from = fmt.Sprintf("127.0.0.%d", protocol+1)
+		send(t, "GET /first", "")
+		for _, way := range ways {
+			got := send(t, "GET /?way="+way, "")
+			text := got.show("Retry-After", "RateLimit", "RateLimit-Policy", "X-Authz-Limit") + " " + got.body
+			if !outlived.MatchString(text) {
+				t.Errorf("%s over HTTP/%d: %s, want %s", way, protocol, text, outlived)
+			}
+		}
+	}
+	if got := s.asked(t); got != 2*(1+len(ways)) {
+		t.Errorf("Redis decided %d requests, want %d", got, 2*(1+len(ways)))
+	}
+	s.quit(t)
+	log := s.read(t, "access.log")
+	for _, way := range ways {
+		want := "/?way=" + way + ` 429 authz=429 limit=once left=\x22once\x22;r=0;t=`
+		if countLines(log, want) != 2 {
+			t.Errorf("access log has not twice %q:\n%s", want, log)
+		}
+	}
+}
+
+var outlived = regexp.MustCompile(`^429 Retry-After=\d+ RateLimit="once";r=0;t=\d+ RateLimit-Policy="once";q=1;w=31622400 X-Authz-Limit=once (the )?the end$`)
+
 // The example file: a limited client gets a page from the cache, or a static one, and nobody else does.
 func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 	dir := t.TempDir()
@@ -88,7 +146,7 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 		limits: onceOnly,
 		server: "location / { return 204; }",
 		http: edited(t, "example_degraded.conf",
-			"listen 80;", "listen LISTEN; server_name news.test;",
+			"listen 80;", "listen LISTEN; listen LISTEN_H2 http2; server_name news.test;",
 			"127.0.0.1:7431;", "unix:"+socketDir(t)+"/nothing.sock;",
 			"127.0.0.1:8080;", "app;",
 			"/var/lib/nginx/authz", dir+"/cache",
@@ -96,36 +154,40 @@ func TestALimitedClientGetsADegradedAnswer(t *testing.T) {
 		files: map[string]string{"html/busy.html": "come back later"},
 	})
 	for _, c := range []struct{ from, line, want string }{
-		{"127.0.0.2", "GET /news/1", "200 app GET /news/1 0 bytes"},
-		{"127.0.0.3", "GET /news/2?set=X-Accel-Expires:@1", "200 app GET /news/2?set=X-Accel-Expires:@1 0 bytes"},
-		{"127.0.0.2", "GET /news/1", "200 X-Authz-Limit=once app GET /news/1 0 bytes"}, // from the cache
-		{"127.0.0.2", "GET /news/2?set=X-Accel-Expires:@1", // expired long ago, and still better than nothing
-			"200 X-Authz-Limit=once app GET /news/2?set=X-Accel-Expires:@1 0 bytes"},
-		{"127.0.0.2", "GET /news/3", "429 X-Authz-Limit=once"}, // not in the cache
-		{"127.0.0.2", "GET /shop/1", "200 X-Authz-Limit=once come back later"},
-		{"127.0.0.2", "GET /news/secret", "403"},
-		{"127.0.0.2", "GET /shop/secret", "403"},
-		{"127.0.0.4", "GET /shop/1", "200 app GET /shop/1 0 bytes"},
+		{"2", "GET /news/N1", "200 app GET /news/N1 0 bytes"},
+		{"3", "GET /news/N2?set=X-Accel-Expires:@1", "200 app GET /news/N2?set=X-Accel-Expires:@1 0 bytes"},
+		{"2", "GET /news/N1", "200 X-Authz-Limit=once app GET /news/N1 0 bytes"}, // from the cache
+		{"2", "GET /news/N2?set=X-Accel-Expires:@1", // expired long ago, and still better than nothing
+			"200 X-Authz-Limit=once app GET /news/N2?set=X-Accel-Expires:@1 0 bytes"},
+		{"2", "GET /news/N3", "429 X-Authz-Limit=once"}, // not in the cache
+		{"2", "GET /shop/1", "200 X-Authz-Limit=once come back later"},
+		{"2", "GET /news/secret", "403"},
+		{"2", "GET /shop/secret", "403"},
+		{"4", "GET /shop/1", "200 app GET /shop/1 0 bytes"},
 	} {
-		s.from = c.from
-		got := s.send(t, c.line, "", "Host: news.test")
-		text := got.show("X-Authz-Limit")
-		if got.status == 200 {
-			text += " " + got.body
-		}
-		if text != c.want {
-			t.Errorf("%s: %s, want %s", c.line, text, c.want)
+		for protocol, send := range map[int]sender{1: s.send, 2: s.sendH2} {
+			s.from = fmt.Sprintf("127.0.%d.%s", protocol, c.from)
+			line := strings.Replace(c.line, "N", fmt.Sprint(protocol), 1) // a page each, so that both fill the cache
+			want := strings.ReplaceAll(c.want, "N", fmt.Sprint(protocol))
+			got := send(t, line, "", "Host: news.test")
+			text := got.show("X-Authz-Limit")
+			if got.status == 200 {
+				text += " " + got.body
+			}
+			if text != want {
+				t.Errorf("%s over HTTP/%d: %s, want %s", line, protocol, text, want)
+			}
 		}
 	}
 	s.authz.stop(t)
 	s.mayLog = []string{"authz.sock failed (2: No such file or directory)"}
-	for _, line := range []string{"GET /news/1", "GET /shop/1"} {
+	for _, line := range []string{"GET /news/11", "GET /shop/1"} {
 		if got := s.send(t, line, "", "Host: news.test").show("Retry-After"); got != "503 Retry-After=1" {
 			t.Errorf("%s without authz: %s, want 503 Retry-After=1", line, got)
 		}
 	}
-	if got := s.app.asked.Load(); got != 3 {
-		t.Errorf("the application was asked %d times, want 3", got)
+	if got := s.app.asked.Load(); got != 6 {
+		t.Errorf("the application was asked %d times, want 6", got)
 	}
 }
 

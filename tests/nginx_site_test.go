@@ -19,10 +19,14 @@ type siteConf struct {
 	limits   string            // the limits file
 	server   string            // what stands in server{}; `proxy_pass http://app` is the application
 	http     string            // more of http{}
+	events   string            // what stands in events{}
+	redis    *redisServer      // instead of one that is started
 	tcp      bool              // authz over TCP, else over a unix socket; both by the shipped files
 	upstream string            // upstream authz{} instead of these
 	files    map[string]string // beside nginx.conf
 	serve    []string          // more of authz serve's command line
+	access   string            // what the OpenResty pack does in the access phase, authz.access() if empty
+	dict     string            // size of the OpenResty pack's shared dict, 32m if empty
 }
 
 // site is a Redis, an authz, an application, and an nginx in front of them.
@@ -40,7 +44,10 @@ const closedServer = `
 
 func startSite(t testing.TB, conf siteConf) *site {
 	t.Helper()
-	s := &site{redis: startRedis(t), app: startApp(t)}
+	s := &site{redis: conf.redis, app: startApp(t)}
+	if s.redis == nil {
+		s.redis = startRedis(t)
+	}
 	listen, upstream, shipped := "127.0.0.1:0", "authz_upstream_tcp.conf", "127.0.0.1:7429"
 	if !conf.tcp {
 		listen, upstream, shipped = "unix:"+filepath.Join(socketDir(t), "authz.sock"), "authz_upstream_unix.conf", "unix:/run/authz/authz.sock"
@@ -51,7 +58,7 @@ func startSite(t testing.TB, conf siteConf) *site {
 	if conf.upstream == "" {
 		conf.upstream = edited(t, upstream, "server "+shipped+";", "server "+s.authz.addr+";")
 	}
-	s.nginxServer = startNginx(t, s.httpConf(conf), conf.files)
+	s.nginxServer = startNginx(t, s.httpConf(conf), conf.files, conf.events)
 	return s
 }
 
@@ -111,19 +118,7 @@ func (s *site) keys(t testing.TB) []string {
 // asked is how many requests Redis decided: the EVALSHA it ran.
 func (s *site) asked(t testing.TB) int {
 	t.Helper()
-	info, err := s.redis.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, line, found := strings.Cut(info, "cmdstat_evalsha:calls=")
-	if !found {
-		return 0
-	}
-	calls, err := strconv.Atoi(line[:strings.IndexByte(line, ',')])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return calls
+	return s.redis.calls(t, "evalsha")
 }
 
 // countLines is how many lines of text have this in them.

@@ -23,13 +23,20 @@ type nginxServer struct {
 }
 
 // alarms are what must not be in an error log: auth_request got something other than 200 or 403, an
-// answer did not fit nginx's buffers, or nginx itself is in trouble.
-var alarms = []string{"unexpected status", "too big header", "[crit]", "[alert]", "[emerg]"}
+// answer did not fit nginx's buffers, Lua wrote a global, or nginx itself is in trouble.
+var alarms = []string{"unexpected status", "too big header", "writing a global Lua variable", "[crit]", "[alert]", "[emerg]"}
 
 // startNginx starts nginx with conf as what stands in http{}, and ends it with the test, which fails
 // when an alarm is in the error log. LISTEN and LISTEN_H2 in conf are free loopback ports. Beside
-// nginx.conf stand the project's includes, in authz/, and files, by name.
-func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer {
+// nginx.conf stand the project's includes, in authz/, and files, by name. What stands in events{} may
+// be given too.
+func startNginx(t testing.TB, conf string, files map[string]string, events ...string) *nginxServer {
+	t.Helper()
+	return startNginxWith(t, "worker_processes 1;", conf, files, events...)
+}
+
+// startNginxWith is startNginx with main as what stands before http{}.
+func startNginxWith(t testing.TB, main, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
 	n := &nginxServer{dir: t.TempDir(), exited: make(chan struct{})}
 	for name, text := range shippedIncludes(t) {
@@ -61,12 +68,12 @@ func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer
 	n.write(t, "nginx.conf", `
 		daemon off;
 		user root;                       # workers read temporary folders and unix sockets
-		worker_processes 1;
+		`+main+`
 		worker_shutdown_timeout 5s;
 		pid nginx.pid;
 		error_log stderr notice;
 		error_log error.log notice;
-		events { }
+		events { `+strings.Join(events, "")+` }
 		http {
 			access_log access.log;
 			client_body_temp_path temp; proxy_temp_path temp;
@@ -74,11 +81,30 @@ func startNginx(t testing.TB, conf string, files map[string]string) *nginxServer
 			`+conf+`
 		}`)
 	awaitLine(t, n.cmd, n.exited, "start worker process ")
+	for _, socket := range n.cmd.ExtraFiles {
+		unblock(t, socket)
+	}
 	t.Cleanup(func() {
 		n.quit(t)
 		n.checkErrorLog(t)
 	})
 	return n
+}
+
+// unblock undoes what os/exec does to a socket that it hands over. Two workers wake for one connection,
+// and the one that comes too late must not wait in accept for the next.
+func unblock(t testing.TB, socket *os.File) {
+	t.Helper()
+	conn, err := socket.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Control(func(fd uintptr) { err = syscall.SetNonblock(int(fd), true) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // shippedIncludes are the files that users add, as they are.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,8 +28,22 @@ func (r *redisServer) url() string { return "unix://" + r.socket }
 
 func (r *redisServer) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if err := r.cmd.Process.Signal(sig); err != nil {
+	signalTo(t, r.cmd, sig)
+}
+
+// signalTo sends a signal. To stop takes a process as long as it takes a thread of it to run: it is
+// awaited, so that none of the others answers meanwhile.
+func signalTo(t testing.TB, cmd *exec.Cmd, sig syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
+	}
+	if sig != syscall.SIGSTOP {
+		return
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%s: status %v, %v, want it stopped", cmd.Path, status, err)
 	}
 }
 
@@ -108,6 +123,17 @@ func awaitLine(t testing.TB, cmd *exec.Cmd, exited chan struct{}, want string) s
 	case <-exited:
 		t.Fatalf("%s ended before it said %q:\n%s", cmd.Args[0], want, said.String())
 		return ""
+	}
+}
+
+// await returns when f says so, which is asked again and again; what names it. It is for what tells
+// nobody when it happens.
+func await(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s within a minute", what)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func randomLimit(t *testing.T, r *rand.Rand, name string) *limits.Limit {
 	}
 	l := newLimit(t, name, name, count, windowUS, burst)
 	if name == "fixed_window" || name == "sliding_counter" {
-		l.OffsetUS = r.Int64N(windowUS)
+		l.Rate.OffsetUS = r.Int64N(windowUS)
 	}
 	return l
 }
@@ -51,7 +51,7 @@ func randomLimit(t *testing.T, r *rand.Rand, name string) *limits.Limit {
 func (s *scripts) randomState(r *rand.Rand, c limits.Check) {
 	ctx, key := context.Background(), string(c.Key)
 	s.Del(ctx, key)
-	rate, number := c.Rate, (scriptsNow-c.Limit.OffsetUS)/c.Rate.WindowUS+r.Int64N(4)-2
+	rate, number := c.Rate, (scriptsNow-c.Rate.OffsetUS)/c.Rate.WindowUS+r.Int64N(4)-2
 	switch c.Limit.Algorithm {
 	case limits.TokenBucket, limits.LeakyBucket:
 		w, refillUS := rate.W, rate.Capacity/rate.N
@@ -64,9 +64,9 @@ func (s *scripts) randomState(r *rand.Rand, c limits.Check) {
 		}
 		s.Set(ctx, key, fmt.Sprintf("%d:%d:%d", upTo(r, rate.Capacity), w, atUS), 0)
 	case limits.FixedWindow:
-		s.Set(ctx, key, fmt.Sprintf("%d:%d:%d:%d", number, rate.WindowUS, c.Limit.OffsetUS, upTo(r, rate.Count)), 0)
+		s.Set(ctx, key, fmt.Sprintf("%d:%d:%d:%d", number, rate.WindowUS, c.Rate.OffsetUS, upTo(r, rate.Count)), 0)
 	case limits.SlidingCounter:
-		s.Set(ctx, key, fmt.Sprintf("%d:%d:%d:%d:%d", number, rate.WindowUS, c.Limit.OffsetUS,
+		s.Set(ctx, key, fmt.Sprintf("%d:%d:%d:%d:%d", number, rate.WindowUS, c.Rate.OffsetUS,
 			upTo(r, rate.Count), upTo(r, rate.Count)), 0)
 	default:
 		for i := range r.Int64N(rate.Count + 2) {
@@ -104,8 +104,8 @@ func TestTheAnswersAreExactUpToTheBounds(t *testing.T) {
 		must := func(ok bool, want string) {
 			t.Helper()
 			if !ok {
-				t.Fatalf("step %d: %s %+v offset %d holds %s: cost %d answers %+v, want %s",
-					step, name, *c.Rate, c.Limit.OffsetUS, s.state(string(c.Key)), asked, got, want)
+				t.Fatalf("step %d: %s %+v holds %s: cost %d answers %+v, want %s",
+					step, name, *c.Rate, s.state(string(c.Key)), asked, got, want)
 			}
 		}
 		must(got.Remaining >= 0 && got.Remaining <= full, "a remaining from 0 to what fits")

@@ -43,7 +43,7 @@ func (s *scripts) run(name string, keys []string, args ...any) string {
 
 // single asks the script of the check's own algorithm, as a person would.
 func (s *scripts) single(nowUS int64, c limits.Check, peek bool) string {
-	extra := c.Limit.OffsetUS
+	extra := c.Rate.OffsetUS
 	if c.Limit.Algorithm == limits.TokenBucket || c.Limit.Algorithm == limits.LeakyBucket {
 		extra = c.Rate.Burst
 	}
@@ -63,7 +63,7 @@ func takeArgs(checks []limits.Check, peek bool) (keys []string, args []any) {
 	}
 	args = append(args, n)
 	for _, c := range checks {
-		algorithm, a, b, last := int64(c.Limit.Algorithm), c.Rate.Count, c.Rate.WindowUS, c.Limit.OffsetUS
+		algorithm, a, b, last := int64(c.Limit.Algorithm), c.Rate.Count, c.Rate.WindowUS, c.Rate.OffsetUS
 		if c.Rate.W != 0 {
 			a, b, last = c.Rate.N, c.Rate.W, c.Rate.Capacity
 		}
@@ -139,7 +139,7 @@ func TestEachScriptAnswersAsTakeDoes(t *testing.T) {
 				window := []int64{1000, 333333, 1000000, 60000000, 86400000000}[random.IntN(5)]
 				l = newLimit(t, "l", name, 1+random.Int64N(20), window, 1+random.Int64N(30))
 				if name == "fixed_window" || name == "sliding_counter" {
-					l.OffsetUS = random.Int64N(window)
+					l.Rate.OffsetUS = random.Int64N(window)
 				}
 			}
 			now += random.Int64N(l.Rate.WindowUS/4) - l.Rate.WindowUS/20

@@ -50,8 +50,8 @@ func TestAnInstanceThatEndsCostsNoClientAnything(t *testing.T) {
 		})
 	}
 	reach := func(n int64) {
-		for target := answered.Load() + n; answered.Load() < target && !t.Failed(); {
-		}
+		target := answered.Load() + n
+		await(t, "hundred answers more", func() bool { return answered.Load() >= target || t.Failed() })
 	}
 	reach(100)
 	s.authz.signal(t, syscall.SIGTERM)

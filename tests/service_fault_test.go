@@ -6,10 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // threeAnswers is a limit of each on_error, and paths under several of them.
@@ -72,10 +72,12 @@ func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
 	ready("serving\nstore: redis, no answer: timeout\n")
 
 	r.signal(t, syscall.SIGCONT)
-	for ask.check(t, "GET /deny", nil) != "200" { // ends as soon as Redis runs again
-	}
+	await(t, "answer of the Redis that runs again", func() bool { return ask.check(t, "GET /deny", nil) == "200" })
 	a.await(t, "the store answers again")
 	ready("serving\nstore: redis, answers\n")
+	if want := "msg=serving limits=4 store=redis redis=" + r.url() + "\n"; !strings.Contains(a.logged(), want) {
+		t.Errorf("the log has no %s", want)
+	}
 	if got := a.metrics(t, `authz_degraded_total{on_error="allow"}`, `authz_degraded_total{on_error="local"}`, "authz_panics"); got !=
 		"authz_degraded_total{on_error=\"allow\"} 1\nauthz_degraded_total{on_error=\"local\"} 4\nauthz_panics_total 0\n" {
 		t.Errorf("metrics:\n%s", got)
@@ -100,10 +102,31 @@ func TestARedisThatComesLater(t *testing.T) {
 	if err := os.Symlink(r.socket, socket); err != nil {
 		t.Fatal(err)
 	}
-	for ask.check(t, "GET /deny", nil) != "200" {
-	}
+	await(t, "answer of the Redis that came", func() bool { return ask.check(t, "GET /deny", nil) == "200" })
 	if got := len(r.Keys(context.Background(), "authz:v1:*").Val()); got == 0 {
 		t.Error("nothing is counted in Redis")
+	}
+	a.await(t, `level=INFO msg="Redis is ready"`)
+}
+
+// Who has the account that redisscripts/README.md makes is served, and told so.
+func TestTheReadmesAccountIsEnoughToServe(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^ *user authz .*$`).FindString(readme(t))
+	file := filepath.Join(t.TempDir(), "redis.conf")
+	if err := os.WriteFile(file, []byte(strings.Replace(line, ">PASSWORD", ">secret", 1)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startRedis(t, "--aclfile", file)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s",
+		"AUTHZ_REDIS_USER=authz", "AUTHZ_REDIS_PASSWORD=secret")
+	if got, want := a.checker().check(t, "GET /all", nil, "X-Authz-Degraded"), "200"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if status, body := a.get(t, "/readyz"); status != 200 || body != "serving\nstore: redis, answers\n" {
+		t.Errorf("/readyz: %d %q", status, body)
+	}
+	if strings.Contains(a.logged(), "level=WARN") {
+		t.Error("the log has a warning")
 	}
 }
 
@@ -128,36 +151,47 @@ func TestAFullRedisOpensNothing(t *testing.T) {
 	}
 }
 
-// A client that leaves costs one charge at most, and nothing is left of it.
+// Clients that leave while Redis does not answer cost a charge each, once, and nothing is left of them.
 func TestClientsThatLeaveLeaveNothingBehind(t *testing.T) {
 	r := startRedis(t)
-	a := startAuthz(t, "--limits="+limitsFile(t, limit("a", "sliding_window", "10000/d")), "--redis="+r.url(), "--redis-timeout=20s")
-	goroutines := func() (n int) {
-		fmt.Sscanf(a.metrics(t, "go_goroutines"), "go_goroutines %d", &n)
+	a := startAuthz(t, "--redis="+r.url(), "--redis-timeout=20s", "--limits="+limitsFile(t, `
+		[limit.held]
+		key       = []
+		algorithm = "leaky_bucket"
+		rate      = "1000/s"
+		burst     = 400
+		[limit.count]
+		key       = []
+		algorithm = "fixed_window"
+		rate      = "10000/366d"`))
+	number := func(metric string) (n int) {
+		fmt.Sscanf(a.metrics(t, metric), metric+" %d", &n)
 		return n
 	}
 	a.checker().check(t, "GET /a", nil)
-	before := goroutines()
+	before := number("go_goroutines")
 	r.signal(t, syscall.SIGSTOP)
 	const leavers = 300
-	for range leavers {
+	var left [leavers]net.Conn
+	for i := range left {
 		c, err := dial(a.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /a\r\n\r\n")
+		left[i] = c
+	}
+	await(t, "request of each under way", func() bool { return number("authz_held_answers") == leavers })
+	for _, c := range left {
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 	}
 	r.signal(t, syscall.SIGCONT)
-	deadline := time.Now().Add(time.Minute)
-	for goroutines() > before+20 { // the pools of workers and of connections to Redis may keep some
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, want about the %d of before", goroutines(), before)
-		}
-		time.Sleep(50 * time.Millisecond) // nothing tells when a goroutine ends
-	}
-	if n := r.ZCard(context.Background(), "authz:v1:{a}:a:sw").Val(); n > leavers+1 {
-		t.Errorf("%d are charged for %d requests", n, leavers+1)
+	await(t, "end of all holds", func() bool { return number("authz_held_answers") == 0 })
+	// The pools of workers and of connections to Redis may keep some.
+	await(t, "end of the goroutines", func() bool { return number("go_goroutines") <= before+20 })
+	state := r.Get(context.Background(), "authz:v1:{count}:count:fw").Val()
+	if want := fmt.Sprint(":", leavers+1); !strings.HasSuffix(state, want) {
+		t.Errorf("%q is charged for %d requests, want %s at its end", state, leavers+1, want)
 	}
 }

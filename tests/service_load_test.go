@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"authz/redisscripts"
 )
 
 // manyAtOnce asks n times in all from 64 clients, by turns through each of the instances, and counts
@@ -161,6 +163,11 @@ func TestThreeLimitsCostRedisOneCall(t *testing.T) {
 		t.Helper()
 		if got := ask.check(t, "GET /", []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Limit"); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for _, script := range redisscripts.All() { // loaded at the start, before the first request
+		if known := r.ScriptExists(t.Context(), script.SHA).Val(); !known[0] {
+			t.Errorf("Redis does not know %s", script.Name)
 		}
 	}
 	calls := r.calls(t, "evalsha")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,8 +65,7 @@ func TestSIGTERMAnswersWhatIsUnderWay(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /slow\r\n\r\n")
-	for a.metrics(t, "authz_held_answers") != "authz_held_answers 1\n" { // until it is under way
-	}
+	await(t, "request under way", func() bool { return a.metrics(t, "authz_held_answers") == "authz_held_answers 1\n" })
 	a.signal(t, syscall.SIGTERM)
 	a.await(t, "msg=draining")
 	status, body := a.get(t, "/readyz")
@@ -243,5 +243,62 @@ func TestScriptsLoadIntoRedis(t *testing.T) {
 	}
 	if code, printed := authz(t, "scripts", "load"); code != 1 || printed != "authz: scripts load: want --redis URL\n" {
 		t.Errorf("without --redis: exit %d: %s", code, printed)
+	}
+}
+
+// What cannot be read is answered, and counted by what is wrong with it.
+func TestWhatCannotBeReadIsCountedByKind(t *testing.T) {
+	a := startAuthz(t, "--limits="+limitsFile(t, slow))
+	const begun = "GET /nginx HTTP/1.1\r\nHost: a\r\n"
+	for _, c := range []struct {
+		kind, text string
+		ends       bool // the client sends no more
+	}{
+		{"too_large", begun + "X: " + strings.Repeat("x", 100_000) + "\r\n\r\n", true},
+		{"malformed", begun + "no header\r\n\r\n", true},
+		{"too_slow", begun, false},
+	} {
+		conn, err := dial(a.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, c.text)
+		if c.ends {
+			conn.(*net.TCPConn).CloseWrite()
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != 403 || resp.Header.Get("X-Authz-Status") != "403" {
+			t.Errorf("%s: %v, %v, want 403", c.kind, resp, err)
+		}
+		name := `authz_rejected_requests_total{kind="` + c.kind + `"}`
+		if got := a.metrics(t, name); got != name+" 1\n" {
+			t.Errorf("metrics: %swant %s 1", got, name)
+		}
+	}
+}
+
+// Who has used up all files that authz may open has to be waited for, and then it goes on.
+func TestAListenerOutlivesAShortageOfFiles(t *testing.T) {
+	a := startAuthz(t, "--limits="+limitsFile(t, slow), "--admin=")
+	command(t, ".", "prlimit", "--pid", fmt.Sprint(a.cmd.Process.Pid), "--nofile=30")
+	var taken []net.Conn
+	for range 40 {
+		c, err := dial(a.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		taken = append(taken, c)
+	}
+	a.await(t, `level=WARN msg="no connection can be accepted for now" error="accept tcp `)
+	for _, c := range taken {
+		c.Close()
+	}
+	if got := a.checker().check(t, "GET /a", nil); got != "200" {
+		t.Errorf("after the shortage: %s, want 200", got)
+	}
+	if code := a.stop(t); code != 0 {
+		t.Errorf("exit %d, want 0", code)
 	}
 }

@@ -103,7 +103,7 @@ func TestAnEditEndsARememberedRefusal(t *testing.T) {
 }
 
 // Whoever deletes a bucket changes the epoch, and all instances forget.
-func TestAResetIsHeard(t *testing.T) {
+func TestAResetEndsWhatIsRemembered(t *testing.T) {
 	r := startRedis(t)
 	flags := []string{"--limits=" + limitsFile(t, limit("a", "sliding_window", "1/d")), "--redis=" + r.url(), "--redis-timeout=20s", "--redis-prefix=site"}
 	two := []*authzServer{startAuthz(t, flags...), startAuthz(t, flags...)}

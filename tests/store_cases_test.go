@@ -3,11 +3,15 @@ package tests
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"authz/limits"
+	"authz/redisscripts"
 	"authz/store"
 )
 
@@ -291,6 +295,46 @@ func TestStoredNumbersAreWholeText(t *testing.T) {
 			t.Errorf("%s: stored %q, want whole numbers", algorithm, text)
 		}
 	}
+}
+
+// An override turns where a day of its limit's time zone lets its own window turn: from the limits file
+// to the store. Midnight of +05:45 is 18:15 of UTC, and its hours begin at a quarter past.
+func TestAnOverrideOfAnotherWindowTurnsByTheSameClock(t *testing.T) {
+	set := loadLimits(t, "authz", "[limit.day]\nkey = ['ip']\nalgorithm = 'fixed_window'\nutc_offset = '+05:45'\nrate = '2/d'\n[override.day.'192.0.2.1']\nrate = '2/h'\n"+
+		"[limit.hour]\nkey = ['ip']\nalgorithm = 'fixed_window'\nutc_offset = '+05:45'\nrate = '2/h'\n[override.hour.'192.0.2.1']\nrate = '2/d'\n")
+	bothStores(t, func(t *testing.T, s testStore) {
+		take := storeTaker(s)
+		try := func(ip, want string) {
+			t.Helper()
+			var m limits.Match
+			set.Match(&limits.Attrs{IP: netip.MustParseAddr(ip)}, &m)
+			same(t, fmt.Sprint(rows(take(t, midnightUS, m.Checks, false))), want)
+		}
+		const day, hour = "[1 1 0 65700000000]", "[1 1 0 900000000]" // to 18:15, to 00:15
+		try("192.0.2.1", "["+hour+" "+day+"]")
+		try("192.0.2.2", "["+day+" "+hour+"]")
+	})
+}
+
+// The scripts' version stands in every key: new scripts that read the state of others have another.
+func TestKeysHaveTheVersionOfTheScripts(t *testing.T) {
+	set := loadLimits(t, "mine", "[limit.a]\nkey = ['host']\nalgorithm = 'fixed_window'\nrate = '1/s'\n")
+	var m limits.Match
+	set.Match(&limits.Attrs{Host: []byte("h")}, &m)
+	same(t, string(m.Checks[0].Key), "mine:"+redisscripts.Version+":{host=h}:a:fw")
+}
+
+func loadLimits(t *testing.T, keyPrefix, text string) *limits.Set {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "limits.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := limits.Load(keyPrefix, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 // C102: another algorithm is another key, in any order of roll-outs.

@@ -109,18 +109,16 @@ func TestAStoppedRedisIsATimeoutAndThenWorksAgain(t *testing.T) {
 	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
 	sent := int64(0)
 	awaitAdmitted := func() {
-		for sent++; kindOf(s, c) != "admitted"; sent++ { // a busy machine may time out, too
-		}
+		await(t, "answer in time", func() bool { // a busy machine may time out, too
+			sent++
+			return kindOf(s, c) == "admitted"
+		})
 	}
 	awaitAdmitted()
 	r.signal(t, syscall.SIGSTOP)
-	began := time.Now()
 	for range 10 {
 		sent++
 		same(t, kindOf(s, c), "timeout")
-	}
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("10 timeouts of 100 ms took %v", took)
 	}
 	r.signal(t, syscall.SIGCONT)
 	awaitAdmitted()
@@ -197,8 +195,7 @@ func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
 		defer close(looping)
 		r.Eval(ctx, "while true do end", nil)
 	}()
-	for !strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") {
-	}
+	await(t, "Redis that is busy", func() bool { return strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") })
 	same(t, kindOf(s, c), "busy")
 	r.ScriptKill(ctx)
 	<-looping
@@ -243,7 +240,7 @@ func TestAConnectionSaysNothingThatWasNotAsked(t *testing.T) {
 	var said bytes.Buffer
 	front := inFrontOf(t, r, func(client, server net.Conn) {
 		go io.Copy(client, server)
-		io.Copy(io.MultiWriter(server, &said), client)
+		io.Copy(io.MultiWriter(&said, server), client) // what is answered has been heard
 	})
 	s := openRedisURL(t, front, 10*time.Second)
 	c := check(newLimit(t, "api", "fixed_window", 9, 366*86400e6, 0), "u", 1)

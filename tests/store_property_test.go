@@ -188,7 +188,7 @@ func agree(t *testing.T, seed uint64, steps int, one, other taker) {
 		l := newLimit(t, fmt.Sprint("c", i), algorithm, pick(1, 2, 5, 7, 13, 100), window, pick(1, 3, 20))
 		l.Shadow = r.IntN(5) == 0
 		if algorithm == "fixed_window" || algorithm == "sliding_counter" {
-			l.OffsetUS = pick(0, 0, window/3)
+			l.Rate.OffsetUS = pick(0, 0, window/3)
 		}
 		return l
 	}
@@ -220,7 +220,7 @@ func agree(t *testing.T, seed uint64, steps int, one, other taker) {
 		if fmt.Sprint(a) != fmt.Sprint(b) {
 			text := ""
 			for i, c := range checks {
-				text += fmt.Sprintf("\n%s cost %d %+v offset %d: %v and %v", c.Limit.Algorithm, c.Cost, *c.Rate, c.Limit.OffsetUS, a[i], b[i])
+				text += fmt.Sprintf("\n%s cost %d %+v: %v and %v", c.Limit.Algorithm, c.Cost, *c.Rate, a[i], b[i])
 			}
 			t.Fatalf("seed %d, step %d at %d, peek %v:%s", seed, step, atUS, peek, text)
 		}

@@ -33,6 +33,8 @@ var bodies = []body{
 			return storeTaker(s)
 		}
 	}},
+	{"nginx-redis", packBody("/redis")},
+	{"nginx-shdict", packBody("/shdict")},
 }
 
 // A taker decides one request; what it stores outlives the call, and nothing else.
@@ -134,7 +136,7 @@ func (v *vector) run(t *testing.T, take taker) {
 	set := func(edit map[string]vectorLimit) {
 		for name, l := range edit {
 			limit := newLimit(t, name, l.Algorithm, l.Limit, l.WindowUS, l.Burst)
-			limit.OffsetUS, limit.Shadow = l.OffsetUS, l.Shadow
+			limit.Rate.OffsetUS, limit.Shadow = l.OffsetUS, l.Shadow
 			now[name] = limit
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,8 @@ type service struct {
 
 	metrics *metrics
 	log     *slog.Logger
-	warned  struct{ ignored, flawed, noAddress, rejected, panicked, store seldom }
-	failing atomic.Bool // it was logged that the store cannot answer, and not yet that it can
+	warned  struct{ ignored, flawed, noAddress, rejected, panicked seldom }
+	outage  outage
 
 	requests sync.Pool
 }
@@ -45,16 +46,17 @@ func sinceStart() time.Duration { return time.Since(started) }
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
 // what it lets pass.
-func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d decision) {
+func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
+			q.broken = true
 			d = decision{verdict: unavailable}
 		}
 	}()
 	q.rules = s.rules.Load()
 	peer, trusted := s.peers.of(ctx.RemoteAddr())
-	q.read(&ctx.Request.Header, r, trusted)
+	q.read(&ctx.Request.Header, route, trusted)
 	if q.ignored > 0 {
 		s.ignored(peer, q.ignored)
 	}
@@ -66,11 +68,13 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, r *route, q *request) (d deci
 		q.rules.of(l).missing.Inc()
 	}
 	for _, l := range q.match.Unlimited {
-		q.rules.of(l).mark(l, true)
+		q.rules.of(l).admitted.Inc()
 	}
 	switch q.match.Verdict {
+	case limits.Allow:
+		q.rules.allow[q.match.Rule].Inc()
 	case limits.Deny:
-		return s.denied(q)
+		return q.denied()
 	case limits.Limits:
 		return s.decide(q)
 	}
@@ -86,7 +90,7 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 	if f != flawless {
 		s.metrics.flawed[f].Inc()
 		if f != badTarget && s.warned.flawed.now() {
-			s.log.Warn("request blocked: the proxy does not say what it is; see the nginx snippet", "kind", f.String())
+			s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(), "header", q.blamed(f))
 		}
 	} else if !q.attrs.IP.IsValid() {
 		s.metrics.noAddress.Inc()
@@ -98,22 +102,20 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 }
 
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
-func (s *service) denied(q *request) decision {
-	d := decision{verdict: blocked}
-	for _, l := range q.match.Missing {
-		if l.Name == q.match.Rule && !l.Shadow {
-			q.rules.of(l).marks[markBlocked].Inc()
-			d.limit = l
-		}
+func (q *request) denied() decision {
+	if l := q.match.Limit; l != nil {
+		q.rules.of(l).blocked.Inc()
+	} else {
+		q.rules.deny[q.match.Rule].Inc()
 	}
-	return d
+	return decision{verdict: blocked, limit: q.match.Limit}
 }
 
 // decide asks the store about the checks, if it has to.
 func (s *service) decide(q *request) decision {
 	for _, c := range q.match.Checks {
 		if c.Rate.Count == 0 {
-			q.rules.of(c.Limit).mark(c.Limit, false)
+			q.rules.of(c.Limit).limited.Inc()
 		}
 	}
 	checks, d := refuseAtOnce(q.match.Checks)
@@ -127,7 +129,7 @@ func (s *service) decide(q *request) decision {
 	if c := holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
-			q.rules.of(c.Limit).mark(c.Limit, false)
+			q.rules.of(c.Limit).limited.Inc()
 			return tooManyHeld(c)
 		}
 		q.holds = true
@@ -137,8 +139,8 @@ func (s *service) decide(q *request) decision {
 	if err != nil {
 		return s.degrade(q, checks, err)
 	}
-	if s.failing.Load() && s.failing.CompareAndSwap(true, false) {
-		s.log.Info("the store answers again")
+	if s.outage.on.Load() {
+		s.outage.answered()
 	}
 	d = q.decide(checks, results)
 	if d.verdict == limited && s.refusals != nil {
@@ -151,7 +153,11 @@ func (s *service) decide(q *request) decision {
 func (q *request) decide(checks []limits.Check, results []store.Result) decision {
 	q.results = results
 	for i, c := range checks {
-		q.rules.of(c.Limit).mark(c.Limit, results[i].Allowed)
+		if counters := q.rules.of(c.Limit); results[i].Allowed {
+			counters.admitted.Inc()
+		} else {
+			counters.limited.Inc()
+		}
 	}
 	return decide(checks, results)
 }
@@ -160,10 +166,7 @@ func (q *request) decide(checks []limits.Check, results []store.Result) decision
 func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
 	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
-	if s.warned.store.now() {
-		s.failing.Store(true)
-		s.log.Warn("the store cannot answer, on_error decides", "kind", kind, "error", err.Error())
-	}
+	s.outage.failed(err)
 	local, d := degrade(checks, q.local[:0], clientCaused)
 	q.local = local
 	if d.verdict == admitted && len(local) > 0 {
@@ -179,9 +182,9 @@ func (s *service) degrade(q *request, checks []limits.Check, err error) decision
 	for _, c := range checks {
 		switch by := onError(c.Limit, clientCaused); {
 		case by == byDeny && !c.Limit.Shadow:
-			q.rules.of(c.Limit).marks[markUnavailable].Inc()
+			q.rules.of(c.Limit).unavailable.Inc()
 		case by == byAllow:
-			q.rules.of(c.Limit).mark(c.Limit, true)
+			q.rules.of(c.Limit).admitted.Inc()
 		}
 	}
 	if d.degraded != asUsual {
@@ -208,8 +211,13 @@ func (s *service) panicked(p any) {
 		return
 	}
 	what := "a panic"
-	if err, ok := p.(runtime.Error); ok {
-		what = err.Error()
+	switch p := p.(type) {
+	case runtime.Error:
+		what = p.Error()
+	case string:
+		if strings.HasPrefix(p, "BUG: ") {
+			what = p
+		}
 	}
 	s.log.Error("BUG in authz, the request is answered as unavailable", "error", what, "stack", string(debug.Stack()))
 }

@@ -2,92 +2,14 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"authz/limits"
 	"authz/store"
 )
-
-// A field is what a header says about the request that is asked about.
-type field uint8
-
-const (
-	fieldMethod field = iota
-	fieldURI
-	fieldURL
-	fieldHost
-	fieldForwardedHost
-	fieldOwnHost
-	fieldRealIP
-	fieldForwardedFor
-	fieldZone
-	fieldCookie
-	fields
-)
-
-// onlyOnce are the fields that a proxy sets to one value. A second line of one means that a client's
-// own was let through, and nobody can tell which is which.
-var onlyOnce = [fields]bool{fieldMethod: true, fieldURI: true, fieldURL: true, fieldHost: true, fieldZone: true}
-
-// A route is a URL that a proxy asks: how it says what the request is, and how it wants the answer.
-type route struct {
-	path   string
-	reads  []read
-	names  headerNames // of reads
-	status [verdicts]int
-}
-
-// A read is a header, and what it says.
-type read struct {
-	header string
-	field  field
-}
-
-var routes = withNames(route{
-	path: "/nginx",
-	reads: []read{
-		{"X-Original-Method", fieldMethod},
-		{"X-Original-URI", fieldURI},
-		{"X-Original-URL", fieldURL},
-		{"X-Original-Host", fieldHost},
-		{"X-Forwarded-Host", fieldForwardedHost},
-		{"Host", fieldOwnHost},
-		{"X-Real-IP", fieldRealIP},
-		{"X-Forwarded-For", fieldForwardedFor},
-		{"X-Authz-Zone", fieldZone},
-		{"Cookie", fieldCookie},
-	},
-	// auth_request makes 500 of everything but 2xx, 401 and 403.
-	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
-})
-
-func withNames(routes ...route) []route {
-	for i := range routes {
-		r := &routes[i]
-		var list []string
-		for _, read := range r.reads {
-			list = append(list, read.header)
-		}
-		r.names = newHeaderNames(list...)
-	}
-	return routes
-}
-
-// routeOf finds the route of a raw request target: the path itself, or followed by "?" or "/".
-func routeOf(target []byte) *route {
-	for i := range routes {
-		r := &routes[i]
-		if len(target) >= len(r.path) && string(target[:len(r.path)]) == r.path {
-			if rest := target[len(r.path):]; len(rest) == 0 || rest[0] == '?' || rest[0] == '/' {
-				return r
-			}
-		}
-	}
-	return nil
-}
 
 // A request is what is known of one request, and the memory to decide it in. It is used again and again;
 // the bytes in it are fasthttp's and end with the request.
@@ -98,14 +20,14 @@ type request struct {
 	results []store.Result
 	local   []limits.Check // what the in-memory store is asked when the store cannot answer
 
-	fields  [fields][]byte
-	headers [][]byte // as rules.headers
-	twice   bool     // a field of onlyOnce came twice
+	values  [][]byte // of the fields, then of the headers that limits read
+	twice   string   // the header of a field of onlyOnce that came twice
 	ignored int      // headers that only a trusted proxy may send
 	joined  []byte   // header lines of one name, put together
 	path    []byte
 	text    []byte
 	holds   bool // one of service.held is this request's
+	broken  bool // left by a panic as it was
 }
 
 // A flaw is why the attributes of a request are not known.
@@ -126,72 +48,68 @@ func (f flaw) String() string {
 
 // read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
 // reads.
-func (q *request) read(h *fasthttp.RequestHeader, r *route, trustedPeer bool) {
-	q.forget()
+func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
+	q.begin(q.rules.set)
 	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
-			q.forget()
+			q.begin(q.rules.set)
 			for name, value := range h.AllInOrder() {
-				q.see(name, value, r, trustedPeer)
+				q.take(route, name, value, trustedPeer)
 			}
 			return
 		}
-		q.see(name, value, r, trustedPeer)
+		q.take(route, name, value, trustedPeer)
 	}
 }
 
-// forget makes room for the headers of a request.
-func (q *request) forget() {
-	q.fields = [fields][]byte{}
-	q.headers = append(q.headers[:0], q.rules.noHeaders...)
-	q.joined, q.twice, q.ignored = q.joined[:0], false, 0
+// begin forgets what was read before, and makes room for what set reads.
+func (q *request) begin(set *limits.Set) {
+	n := int(fields) + len(set.HeaderNames())
+	q.values = slices.Grow(q.values[:0], n)[:n]
+	clear(q.values)
+	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
 }
 
-// see takes what it needs of one header line.
-func (q *request) see(name, value []byte, r *route, trustedPeer bool) {
+// take reads a header line, if its sender may say that.
+func (q *request) take(route int, name, value []byte, trustedPeer bool) {
 	if !trustedPeer && onlyFromProxies(name) {
 		q.ignored++
 		return
 	}
-	if at := r.names.find(name); at >= 0 {
-		field := r.reads[at].field
-		q.twice = q.twice || onlyOnce[field] && q.fields[field] != nil
-		separator := ", "
-		if field == fieldCookie {
-			separator = "; "
-		}
-		q.fields[field] = q.join(q.fields[field], separator, value)
+	q.put(q.rules.readings[route].of(name), value)
+}
+
+// put takes a line of a header; nobody reads nil.
+func (q *request) put(h *header, value []byte) {
+	if h == nil {
+		return
 	}
-	if at := q.rules.headers.find(name); at >= 0 {
-		q.headers[at] = q.join(q.headers[at], ", ", value)
+	for _, i := range h.values {
+		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
+			q.twice = h.name
+		}
+		q.values[i] = q.join(i, value)
 	}
 }
 
-func (q *request) join(before []byte, separator string, value []byte) []byte {
+// join is the value that i has, and one more.
+func (q *request) join(i int, value []byte) []byte {
+	before, separator := q.values[i], ", "
 	if before == nil {
 		return value
+	}
+	if i == int(fieldCookie) {
+		separator = "; "
 	}
 	start := len(q.joined)
 	q.joined = append(append(append(q.joined, before...), separator...), value...)
 	return q.joined[start:]
 }
 
-var proxyPrefixes = [...]string{"x-original-", "x-forwarded-", "x-real-ip", "x-authz-"}
-
-// onlyFromProxies says whether a header is taken from trusted peers only.
-func onlyFromProxies(name []byte) bool {
-	for _, prefix := range proxyPrefixes {
-		if isLower(name, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
 // read, and the peer stands in for it.
-func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, ipKnown bool) {
-	f, a := &q.fields, &q.attrs
+func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
+	f, a := q.values, &q.attrs
 	uri, urlHost := f[fieldURI], []byte(nil)
 	if url := f[fieldURL]; len(url) > 0 {
 		host, target, ok := splitURL(url)
@@ -203,12 +121,12 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 			uri = target
 		}
 	}
-	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: q.headers}
+	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
 	a.Host = firstOf(f[fieldHost], urlHost, f[fieldForwardedHost], f[fieldOwnHost])
 	a.IP, ipKnown = q.address(peer, trusted)
 	var ok bool
 	switch {
-	case q.twice:
+	case q.twice != "":
 		return saidTwice, ipKnown
 	case len(a.Method) == 0:
 		return missingMethod, ipKnown
@@ -222,14 +140,25 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Trusted) (why flaw, i
 	return flawless, ipKnown
 }
 
-func (q *request) address(peer netip.Addr, trusted *limits.Trusted) (addr netip.Addr, known bool) {
-	if real := q.fields[fieldRealIP]; len(real) > 0 {
+// blamed is the header that is missing, or came twice.
+func (q *request) blamed(f flaw) string {
+	switch f {
+	case missingMethod:
+		return "X-Original-Method"
+	case missingURI:
+		return "X-Original-URI"
+	}
+	return q.twice
+}
+
+func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
+	if real := q.values[fieldRealIP]; len(real) > 0 {
 		if addr, ok := limits.ParseAddr(real); ok {
 			return addr, true
 		}
 		return peer, false
 	}
-	return limits.ForwardedFor(q.fields[fieldForwardedFor], peer, trusted)
+	return limits.ForwardedFor(q.values[fieldForwardedFor], peer, trusted)
 }
 
 func firstOf(values ...[]byte) []byte {
@@ -259,22 +188,4 @@ func splitURL(url []byte) (host, target []byte, ok bool) {
 		return rest[:end], rest[end:], true
 	}
 	return nil, nil, false
-}
-
-// peers says which peers are proxies whose headers are believed.
-type peers struct {
-	trusted *limits.Trusted
-	unix    bool
-}
-
-// of is the peer's address, the zero Addr for one on a unix socket, and whether it is trusted.
-func (p *peers) of(remote net.Addr) (addr netip.Addr, trusted bool) {
-	switch r := remote.(type) {
-	case *net.TCPAddr:
-		addr = r.AddrPort().Addr().Unmap().WithZone("")
-		return addr, p.trusted.Contains(addr)
-	case *net.UnixAddr:
-		return addr, p.unix
-	}
-	return addr, false
 }

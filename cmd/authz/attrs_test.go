@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,7 +21,7 @@ func TestAttributesAreReadAsTheProxySaysThem(t *testing.T) {
 		ctx := asked(t, peer, append([]string{"GET /nginx HTTP/1.1", "Host: authz"}, lines...)...)
 		q := &request{rules: s.rules.Load()}
 		addr, trusted := s.peers.of(ctx.RemoteAddr())
-		q.read(&ctx.Request.Header, &routes[0], trusted)
+		q.read(&ctx.Request.Header, 0, trusted)
 		f, known := q.resolve(addr, s.peers.trusted)
 		a := &q.attrs
 		got := fmt.Sprintf("%s %s %s ?%s zone=%s ip=%v cookie=%s headers=%q", a.Method, a.Host, a.Path, a.Query, a.Zone, a.IP, a.Cookie, a.Headers)
@@ -92,8 +94,8 @@ func TestARouteIsMatchedRaw(t *testing.T) {
 	check := func(target, want string) {
 		t.Helper()
 		got := "none"
-		if r := routeOf([]byte(target)); r != nil {
-			got = r.path
+		if i := routeOf([]byte(target)); i >= 0 {
+			got = routes[i].path
 		}
 		if got != want {
 			t.Errorf("%s: route %s, want %s", target, got, want)
@@ -114,10 +116,45 @@ func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
 		missing   = "skip"
 		algorithm = "fixed_window"
 		rate      = "5/m"`)
-	q := &request{rules: s.rules.Load()}
-	ctx := asked(t, loopback, askAPI...)
-	q.read(&ctx.Request.Header, &routes[0], true)
-	if got := fmt.Sprintf("%q", q.headers); got != `["k1, k2"]` {
-		t.Errorf("headers %s, want those of X-API-Key alone", got)
+	want := "Cookie Host X-Api-Key X-Authz-Zone X-Forwarded-For X-Forwarded-Host X-Original-Host X-Original-Method X-Original-Uri X-Original-Url X-Real-Ip"
+	var names []string
+	for _, alike := range s.rules.Load().readings[0] {
+		for _, h := range alike {
+			names = append(names, h.name)
+		}
 	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("headers\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheLogSaysWhichHeaderIsToBlame(t *testing.T) {
+	check := func(kind, header string, sent ...string) {
+		t.Helper()
+		s := serviceFor(t, tokens)
+		log, out := lines()
+		s.log = log
+		s.handle(asked(t, loopback, append([]string{"GET /nginx HTTP/1.1", "Host: authz"}, sent...)...))
+		if want := fmt.Sprintf("level=WARN msg=\"request blocked: nginx does not say what it is, see nginx/README.md\" kind=%s header=%s\n", kind, header); out.String() != want {
+			t.Errorf("%q: logged\n%swant\n%s", sent, out, want)
+		}
+	}
+	check("no_method", "X-Original-Method", "X-Original-URI: /")
+	check("no_uri", "X-Original-URI", "X-Original-Method: GET")
+	check("said_twice", "X-Original-Uri", "X-Original-Method: GET", "X-Original-URI: /", "X-Original-URI: /free")
+}
+
+func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
+	check := func(name, want string) {
+		t.Helper()
+		if got := canonical(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	check("x-api-key", "X-Api-Key")
+	check("x-1a-b", "X-1a-B")
+	check("x_api_key", "X_api_key")
+	check("te", "Te")
+	check("x--y", "X--Y")
 }

@@ -12,11 +12,19 @@ type checkCmd struct {
 
 // Run says all that is wrong, a line each.
 func (f *checkCmd) Run(c *console) error {
-	set, err := limits.Load("authz", f.Paths...)
+	set, err := c.loadLimits("authz", f.Paths)
 	if err != nil {
-		fmt.Fprintln(c.err, err)
-		return exit(1)
+		return err
 	}
-	fmt.Fprintf(c.out, "good: %d limits\n", len(set.Limits()))
+	fmt.Fprintf(c.out, "good: %s, %s, %s, %s\n", count(len(set.Limits()), "limit"), count(len(set.Rules(limits.Allow)), "allow rule"),
+		count(len(set.Rules(limits.Deny)), "deny rule"), count(set.Overrides(), "override"))
 	return nil
+}
+
+// count is "1 limit" or "2 limits".
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }

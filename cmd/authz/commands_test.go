@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -35,7 +37,12 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 		}
 	}
 	good, bad := writeFile(t, "good.toml", login), writeFile(t, "bad.toml", strings.ReplaceAll(login, "5/m", "5")+"brust = 3\n")
-	check("exit 0\ngood: 1 limits\n", good)
+	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides\n", good)
+	more := writeFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
+		"[override.b.\"10.0.0.1\"]\nrate = \"6/m\"\n[allow.a]\n[deny.a]\n[deny.b]\n")
+	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\n", good, more)
+	empty := writeFile(t, "empty.toml", "")
+	check("exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", empty)
 	if got := command(t, bad, "", "check", bad); !strings.HasPrefix(got, "exit 1\n:6: limit.login: rate = ") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a file with two mistakes: got\n%s", got)
 	}
@@ -57,13 +64,15 @@ func TestUsageErrorsExit2(t *testing.T) {
 	}
 	check(`expected one of "serve", "check", "explain", "compile", "scripts", ...`)
 	check("unexpected argument help", "help")
-	check("missing flags: --limits=FILE|DIR,...", "serve")
-	serve(`serve: --socket-mode=abc: want an octal mode, such as 0660`, "--socket-mode=abc")
+	check("missing flags: --limits=FILE|DIR", "serve")
+	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")
+	serve(`--socket-mode: "1000", want an octal mode, such as 0660`, "--socket-mode=1000")
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
 	serve(`serve: --held-max=0: want 1 or more`, "--held-max=0")
 	serve(`serve: --memory-buckets=0: want 1 or more`, "--memory-buckets=0")
-	serve(`serve: trusted proxy "nginx", want an address or a prefix, such as 10.0.0.0/8`, "--trusted-proxies=unix,nginx")
+	serve(`serve: --trusted-proxies: "nginx", want an address or CIDR such as "10.0.0.0/8", or unix`, "--trusted-proxies=unix,nginx")
 	serve(`--headers must be one of "ietf","legacy","both" but got "all"`, "--headers=all")
+	serve(`serve: --redis-password and --redis-password-file: want one of them`, "--redis-password=a", "--redis-password-file="+file)
 	serve(`serve: --redis-timeout=0s: want a time above 0, such as 50ms`, "--redis-timeout=0s")
 }
 
@@ -107,6 +116,10 @@ match = { path = "/.env" }
 	check(`{"uri":"/off","headers":{"cookie":["a=1; s=k1"],"x-api-key":[]}}`, `exit 0
 {"verdict":"limits","rule":"","checks":[{"limit":"off","key":"header:x-api-key=|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd","redis_key":"authz:v1:{header:x-api-key=|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd}:off:lb","algorithm":"leaky_bucket","limit_count":0,"window_us":1000000,"burst":0,"offset_us":0,"cost":1,"shadow":true,"on_error":"deny"}]}
 `)
+	// lines of one name are one value ("k0, k1, k2"), in whatever spelling
+	check(`{"uri":"/off","headers":{"X-Api-Key":["k1"],"x-api-key":["k2"],"X-API-KEY":["k0"],"Cookie":["s=k1"],"cookie":["s=k2"]}}`, `exit 0
+{"verdict":"limits","rule":"","checks":[{"limit":"off","key":"header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd","redis_key":"authz:v1:{header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd}:off:lb","algorithm":"leaky_bucket","limit_count":0,"window_us":1000000,"burst":0,"offset_us":0,"cost":1,"shadow":true,"on_error":"deny"}]}
+`)
 	check("{\"uri\":\"/\"}\n{\"url\":\"/\"}\n", "exit 1\n"+`{"verdict":"none","rule":"","checks":[]}
 authz: explain: line 2: json: unknown field "url", want an object with method, host, uri, ip, zone and headers, such as {"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}
 `)
@@ -126,6 +139,30 @@ burst     = 20
 mode      = "shadow"
 [deny.env]
 match = { path = "/.env" }
+[allow.probes]
+match = { path = "/healthz" }
+[limit.exports]
+match     = { path = "/exports" }
+key       = ["header:X-API-Key", "cookie:s"]
+missing   = "deny"
+algorithm = "fixed_window"
+rate      = "10/d"
+[limit.plan]
+match     = { path = "/plan" }
+key       = ["header:X-User"]
+missing   = "skip"
+algorithm = "token_bucket"
+rate      = "100/10s"
+[override.plan.ann]
+rate  = "1000/s"
+burst = 2000
+[override.plan.bob]
+rate = "unlimited"
+[limit.total]
+match     = { path = "/total" }
+key       = []
+algorithm = "sliding_counter"
+rate      = "100/10s"
 `)
 	check := func(want string, flags ...string) {
 		t.Helper()
@@ -134,17 +171,38 @@ match = { path = "/.env" }
 		}
 	}
 	check(`exit 0
-limit.burst: token_bucket, 10 in 1s, burst 20, cost 1, on_error local, shadow
+limit.burst: token_bucket, 10/s, burst 20, cost 1, on_error local, shadow
   key   host=example.com|header:x-user=ann
   redis authz:v1:{host=example.com|header:x-user=ann}:burst:tb
-limit.login: sliding_window, 5 in 1m0s, cost 1, on_error local
+limit.login: sliding_window, 5/m, cost 1, on_error local
   key   ip=203.0.113.9
   redis authz:v1:{ip=203.0.113.9}:login:sw
 `, "--method=POST", "--host=Example.com:443", "--uri=//login/?x", "--ip=203.0.113.9", "-H", "X-User: ann")
 	check("exit 0\nadmitted: no rule meets it\n")
-	check("exit 0\nblocked by env\n", "--uri=/.env")
+	check("exit 0\nblocked by deny rule env\n", "--uri=/.env")
+	check("exit 0\nadmitted by allow rule probes\n", "--uri=/healthz")
+	check("exit 0\nblocked by limit exports: header:x-api-key and cookie:s are absent\n", "--uri=/exports")
+	check("exit 0\nblocked by limit exports: cookie:s is absent\n", "--uri=/exports", "-H", "X-API-Key: k")
+	check("exit 0\nadmitted: no limit counts it\nlimit.plan: skipped, header:x-user is absent\n", "--uri=/plan")
+	check("exit 0\nadmitted: no limit counts it\nlimit.plan: unlimited (by an override)\n", "--uri=/plan", "-H", "X-User: bob")
+	check(`exit 0
+limit.plan: token_bucket, 1000/s, burst 2000 (by an override), cost 1, on_error local
+  key   header:x-user=ann
+  redis authz:v1:{header:x-user=ann}:plan:tb
+`, "--uri=/plan", "-H", "X-User: ann")
+	check(`exit 0
+limit.total: sliding_counter, 100/10s, cost 1, on_error local
+  key   everybody
+  redis authz:v1:{total}:total:sc
+`, "--uri=/total")
 	check("exit 0\nblocked: nginx answers 400 to this uri\n", "--uri=/..")
 	check("exit 1\nauthz: --header=x: want NAME: VALUE\n", "-H", "x")
+	// lines of one name are one value, in whatever spelling
+	check(`exit 0
+limit.plan: token_bucket, 100/10s, burst 100, cost 1, on_error local
+  key   header:x-user=bob%2C%20ann
+  redis authz:v1:{header:x-user=bob%2C%20ann}:plan:tb
+`, "--uri=/plan", "-H", "x-user: bob", "-H", "X-User: ann")
 }
 
 func TestCompileBeginsWithTheVersion(t *testing.T) {
@@ -170,6 +228,31 @@ func TestVersionNamesGoToo(t *testing.T) {
 	if got := command(t, "", "", "version"); !strings.HasPrefix(got, "exit 0\nauthz ") || !strings.HasSuffix(got, " "+runtime.Version()+"\n") {
 		t.Errorf("got %q", got)
 	}
+}
+
+func TestHelpFitsItsCommand(t *testing.T) {
+	check := func(has, hasNot string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "AUTHZ_TEST_MAIN=1", "AUTHZ_VERSION=9")
+		out, err := cmd.CombinedOutput()
+		got := strings.Join(strings.Fields(string(out)), " ")
+		if err != nil || !strings.Contains(got, has) || strings.Contains(got, hasNot) {
+			t.Errorf("%v: %v,\n%s\nwant %q and not %q", args, err, out, has, hasNot)
+		}
+	}
+	check("unix:// URL; without it counts stay in this process", "${", "serve", "--help")
+	check("unix:// URL (", "without it", "scripts", "load", "--help")
+	check("Name, version and SHA-1 of each script.", "each.", "--help")
+	check(build(), "Usage", "--version")
+}
+
+// The flags that end a process need one.
+func TestMain(m *testing.M) {
+	if os.Getenv("AUTHZ_TEST_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
 }
 
 func TestARedisURLIsLoggedWithoutItsSecrets(t *testing.T) {

@@ -81,7 +81,7 @@ func decide(checks []limits.Check, results []store.Result) decision {
 			continue
 		default:
 			d.holdUS = max(d.holdUS, r.WaitUS)
-			if d.limit != nil && !less(r.Remaining, capacity(c.Limit, c.Rate), d.result.Remaining, capacity(d.limit, d.rate)) {
+			if d.limit != nil && !less(r.Remaining, c.Rate.Size(c.Limit.Algorithm), d.result.Remaining, d.rate.Size(d.limit.Algorithm)) {
 				continue
 			}
 		}
@@ -105,7 +105,7 @@ func degrade(checks, local []limits.Check, clientCaused bool) ([]limits.Check, d
 	for _, c := range checks {
 		by := onError(c.Limit, clientCaused)
 		if by == byLocal {
-			c.Rate = c.Rate.Share
+			c.Rate = c.Rate.Local()
 			local = append(local, c)
 		}
 		if !c.Limit.Shadow && by > d.degraded {
@@ -136,25 +136,15 @@ func tooManyHeld(c *limits.Check) decision {
 // holding is the first check that may ask for its answer to be held.
 func holding(checks []limits.Check) *limits.Check {
 	for i := range checks {
-		if l := checks[i].Limit; l.Algorithm == limits.LeakyBucket && !l.Shadow {
+		if holds(checks[i].Limit) {
 			return &checks[i]
 		}
 	}
 	return nil
 }
 
-// capacity is the most that a key can have left.
-func capacity(l *limits.Limit, r *limits.Rate) int64 {
-	switch {
-	case r.Count == 0:
-		return 0
-	case l.Algorithm == limits.TokenBucket:
-		return r.Burst
-	case l.Algorithm == limits.LeakyBucket:
-		return r.Burst + 1
-	}
-	return r.Count
-}
+// holds says whether the limit may ask for answers to be held.
+func holds(l *limits.Limit) bool { return l.Algorithm == limits.LeakyBucket && !l.Shadow }
 
 // longer compares waits; -1 is for ever.
 func longer(a, b int64) bool { return b != -1 && (a == -1 || a > b) }

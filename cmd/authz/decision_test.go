@@ -16,7 +16,6 @@ const second = 1_000_000
 // window and bucket make a check of a limit that allows count a minute.
 func window(name string, count int64) limits.Check {
 	rate := &limits.Rate{Count: count, WindowUS: 60 * second}
-	rate.Share = rate
 	return limits.Check{Limit: &limits.Limit{Name: name, Algorithm: limits.SlidingWindow, Rate: *rate}, Rate: rate, Cost: 1}
 }
 

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"authz/limits"
 )
@@ -59,10 +58,9 @@ type explainedRule struct {
 }
 
 func (f *explainCmd) Run(c *console) error {
-	set, err := limits.Load(f.RedisPrefix, f.Limits...)
+	set, err := c.loadLimits(f.RedisPrefix, f.Limits)
 	if err != nil {
-		fmt.Fprintln(c.err, err)
-		return exit(1)
+		return err
 	}
 	if f.JSON {
 		return explainLines(set, c)
@@ -73,13 +71,19 @@ func (f *explainCmd) Run(c *console) error {
 		if !ok {
 			return fmt.Errorf("--header=%s: want NAME: VALUE", h)
 		}
+		name = canonical(name)
 		q.Headers[name] = append(q.Headers[name], strings.Trim(value, " \t"))
 	}
-	e, err := q.explain(set)
-	if err != nil {
+	var m limits.Match
+	readable, err := q.match(set, &m)
+	switch {
+	case err != nil:
 		return err
+	case !readable:
+		fmt.Fprintln(c.out, "blocked: nginx answers 400 to this uri")
+	default:
+		tell(c.out, &m)
 	}
-	e.print(c.out)
 	return nil
 }
 
@@ -128,68 +132,110 @@ func explainLine(set *limits.Set, line []byte) (*explanation, error) {
 	return q.explain(set)
 }
 
-// explain matches the request as the check endpoint would.
-func (q *question) explain(set *limits.Set) (*explanation, error) {
+// match matches the request as the check endpoint would. It is not readable if nginx answers 400 to it.
+func (q *question) match(set *limits.Set, m *limits.Match) (readable bool, err error) {
 	var addr netip.Addr
 	if q.IP != "" {
 		var ok bool
 		if addr, ok = limits.ParseAddr([]byte(q.IP)); !ok {
-			return nil, fmt.Errorf("ip = %q, want an address, such as 203.0.113.9 or 2001:db8::1", q.IP)
+			return false, fmt.Errorf("ip = %q, want an address, such as 203.0.113.9 or 2001:db8::1", q.IP)
 		}
 	}
-	e := &explanation{Verdict: limits.Deny.String(), Checks: []explainedRule{}}
 	path, query, ok := limits.Target(nil, []byte(q.URI))
 	if !ok {
-		return e, nil
+		return false, nil
 	}
-	names := set.HeaderNames()
-	attrs := limits.Attrs{Method: []byte(q.Method), Host: []byte(q.Host), Zone: []byte(q.Zone),
-		Path: path, Query: query, IP: addr, Headers: make([][]byte, len(names))}
-	var cookies []string
+	var r request
+	r.begin(set)
+	places := newReading([]read{{"Cookie", fieldCookie}}, set)
 	for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
-		if strings.EqualFold(name, "cookie") {
-			cookies = append(cookies, q.Headers[name]...)
-		}
-		if i := slices.Index(names, strings.ToLower(name)); i >= 0 {
-			attrs.Headers[i] = []byte(strings.Join(q.Headers[name], ", "))
+		for _, value := range q.Headers[name] {
+			r.put(places.of([]byte(name)), []byte(value))
 		}
 	}
-	attrs.Cookie = []byte(strings.Join(cookies, "; "))
+	set.Match(&limits.Attrs{Method: []byte(q.Method), Host: []byte(q.Host), Zone: []byte(q.Zone),
+		Path: path, Query: query, IP: addr, Headers: r.values[fields:], Cookie: r.values[fieldCookie]}, m)
+	return true, nil
+}
 
+func (q *question) explain(set *limits.Set) (*explanation, error) {
+	e := &explanation{Verdict: limits.Deny.String(), Checks: []explainedRule{}}
 	var m limits.Match
-	set.Match(&attrs, &m)
+	if readable, err := q.match(set, &m); !readable {
+		return e, err
+	}
 	e.Verdict, e.Rule = m.Verdict.String(), m.Rule
 	for _, c := range m.Checks {
 		e.Checks = append(e.Checks, explainedRule{Limit: c.Limit.Name, Key: string(c.Identity()), RedisKey: string(c.Key),
 			Algorithm: c.Limit.Algorithm.String(), Count: c.Rate.Count, WindowUS: c.Rate.WindowUS, Burst: c.Rate.Burst,
-			OffsetUS: c.Limit.OffsetUS, Cost: c.Cost, Shadow: c.Limit.Shadow, OnError: c.Limit.OnError.String()})
+			OffsetUS: c.Rate.OffsetUS, Cost: c.Cost, Shadow: c.Limit.Shadow, OnError: c.Limit.OnError.String()})
 	}
 	return e, nil
 }
 
-// print writes it for people.
-func (e *explanation) print(w io.Writer) {
+// tell says it to people.
+func tell(w io.Writer, m *limits.Match) {
 	switch {
-	case e.Verdict == limits.None.String():
+	case m.Verdict == limits.Allow:
+		fmt.Fprintf(w, "admitted by allow rule %s\n", m.Rule)
+	case m.Limit != nil:
+		fmt.Fprintf(w, "blocked by limit %s: %s\n", m.Rule, absent(m.Limit, m))
+	case m.Verdict == limits.Deny:
+		fmt.Fprintf(w, "blocked by deny rule %s\n", m.Rule)
+	case m.Verdict == limits.None && len(m.Missing) == 0:
 		fmt.Fprintln(w, "admitted: no rule meets it")
-	case e.Verdict == limits.Allow.String():
-		fmt.Fprintf(w, "admitted by %s\n", e.Rule)
-	case e.Verdict == limits.Deny.String() && e.Rule == "":
-		fmt.Fprintln(w, "blocked: nginx answers 400 to this uri")
-	case e.Verdict == limits.Deny.String():
-		fmt.Fprintf(w, "blocked by %s\n", e.Rule)
-	case len(e.Checks) == 0:
-		fmt.Fprintln(w, "admitted: its limits are unlimited")
+	default:
+		tellLimits(w, m)
 	}
-	for _, c := range e.Checks {
-		fmt.Fprintf(w, "limit.%s: %s, %d in %v", c.Limit, c.Algorithm, c.Count, time.Duration(c.WindowUS)*time.Microsecond)
-		if c.Burst > 0 {
-			fmt.Fprintf(w, ", burst %d", c.Burst)
-		}
-		fmt.Fprintf(w, ", cost %d, on_error %s", c.Cost, c.OnError)
-		if c.Shadow {
-			fmt.Fprint(w, ", shadow")
-		}
-		fmt.Fprintf(w, "\n  key   %s\n  redis %s\n", c.Key, c.RedisKey)
+}
+
+func tellLimits(w io.Writer, m *limits.Match) {
+	if len(m.Checks) == 0 {
+		fmt.Fprintln(w, "admitted: no limit counts it")
 	}
+	for _, l := range m.Unlimited {
+		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, byOverride(!l.Rate.Unlimited))
+	}
+	for i := range m.Checks {
+		tellCheck(w, &m.Checks[i])
+	}
+	for _, l := range m.Missing {
+		counted := slices.ContainsFunc(m.Checks, func(c limits.Check) bool { return c.Limit == l })
+		if !counted && !slices.Contains(m.Unlimited, l) {
+			fmt.Fprintf(w, "limit.%s: skipped, %s\n", l.Name, absent(l, m))
+		}
+	}
+}
+
+func tellCheck(w io.Writer, c *limits.Check) {
+	fmt.Fprintf(w, "limit.%s: %s, %s", c.Limit.Name, c.Limit.Algorithm, c.Rate)
+	if c.Rate.Burst > 0 {
+		fmt.Fprintf(w, ", burst %d", c.Rate.Burst)
+	}
+	fmt.Fprintf(w, "%s, cost %d, on_error %s", byOverride(c.Rate != &c.Limit.Rate), c.Cost, c.Limit.OnError)
+	if c.Limit.Shadow {
+		fmt.Fprint(w, ", shadow")
+	}
+	whose := c.Identity()
+	if len(whose) == 0 {
+		whose = []byte("everybody")
+	}
+	fmt.Fprintf(w, "\n  key   %s\n  redis %s\n", whose, c.Key)
+}
+
+// byOverride marks the numbers of an override. Its KEY may be a secret, and is not said.
+func byOverride(is bool) string {
+	if is {
+		return " (by an override)"
+	}
+	return ""
+}
+
+// absent says which parts of the limit's key the request lacks.
+func absent(l *limits.Limit, m *limits.Match) string {
+	names := l.Absent(m)
+	if len(names) == 1 {
+		return names[0] + " is absent"
+	}
+	return strings.Join(names, " and ") + " are absent"
 }

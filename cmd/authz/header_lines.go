@@ -1,39 +1,6 @@
 package main
 
-import (
-	"bytes"
-	"strings"
-)
-
-// headerNames finds the name of a header among a few, whatever its case: by its length, and then by looking.
-type headerNames [][]namePlace
-
-type namePlace struct {
-	lower string
-	place int
-}
-
-func newHeaderNames(list ...string) (n headerNames) {
-	for place, name := range list {
-		for len(n) <= len(name) {
-			n = append(n, nil)
-		}
-		n[len(name)] = append(n[len(name)], namePlace{strings.ToLower(name), place})
-	}
-	return n
-}
-
-// find is the place of a name in the list, or -1.
-func (n headerNames) find(name []byte) int {
-	if len(name) < len(n) {
-		for _, p := range n[len(name)] {
-			if isLower(name, p.lower) {
-				return p.place
-			}
-		}
-	}
-	return -1
-}
+import "bytes"
 
 // isLower says whether text, in lower case, begins with want.
 func isLower(text []byte, want string) bool {

@@ -34,20 +34,19 @@ const largestCount = 999_999_999_999_999
 
 // set writes the answer's headers, with buf to work in.
 func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision, buf []byte) []byte {
-	put := func(name, value []byte) { h.SetCanonical(name, value) }
 	number := func(name []byte, n int64) {
 		buf = strconv.AppendInt(buf[:0], n, 10)
-		put(name, buf)
+		h.SetCanonical(name, buf)
 	}
-	put(headerCacheControl, noStore)
+	h.SetCanonical(headerCacheControl, noStore)
 	number(headerStatus, int64(d.verdict.status()))
 	if d.limit != nil {
 		buf = append(buf[:0], d.limit.Name...)
-		put(headerLimit, buf)
+		h.SetCanonical(headerLimit, buf)
 	}
 	if d.degraded != asUsual {
 		buf = append(buf[:0], d.degraded.String()...)
-		put(headerDegraded, buf)
+		h.SetCanonical(headerDegraded, buf)
 	}
 	seconds := o.seconds(d)
 	if seconds >= 0 && d.verdict != admitted {
@@ -56,17 +55,17 @@ func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision, buf []byte) []
 	if d.rate == nil {
 		return buf
 	}
-	quota := min(capacity(d.limit, d.rate), largestCount)
+	quota := min(d.rate.Size(d.limit.Algorithm), largestCount)
 	left := min(d.result.Remaining, largestCount)
 	if o.ietf {
 		buf = appendPolicy(buf[:0], d.limit, d.rate, quota)
-		put(headerPolicy, buf)
+		h.SetCanonical(headerPolicy, buf)
 		buf = appendName(buf[:0], d.limit)
 		buf = strconv.AppendInt(append(buf, ";r="...), left, 10)
 		if seconds >= 0 {
 			buf = strconv.AppendInt(append(buf, ";t="...), seconds, 10)
 		}
-		put(headerRateLimit, buf)
+		h.SetCanonical(headerRateLimit, buf)
 	}
 	if o.legacy {
 		number(headerLegacyLimit, quota)

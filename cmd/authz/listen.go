@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,11 +18,23 @@ import (
 func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(addr, "unix:")
 	if !isUnix {
+		if err := wantHostPort(addr); err != nil {
+			return nil, err
+		}
 		l, err := net.Listen("tcp", addr)
-		return &patient{Listener: l, log: log}, err
+		if err != nil {
+			return nil, err
+		}
+		return &patient{Listener: l, log: log}, nil
+	}
+	if path == "" {
+		return nil, errors.New("want unix:/path")
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no folder %s, want one that exists", filepath.Dir(path))
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -34,6 +47,14 @@ func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, erro
 	return &patient{Listener: l, log: log}, nil
 }
 
+// wantHostPort says what is right, if addr is not even in the form of it.
+func wantHostPort(addr string) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return errors.New("want host:port, such as 127.0.0.1:7429")
+	}
+	return nil
+}
+
 // removeStale removes a socket that nobody listens on. Anything else that is there stays.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
@@ -44,11 +65,11 @@ func removeStale(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("listen unix:%s: there is a file that is no socket, want a free path", path)
+		return errors.New("there is a file that is no socket, want a free path")
 	}
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return fmt.Errorf("listen unix:%s: another process listens there", path)
+		return errors.New("another process listens there")
 	}
 	return os.Remove(path)
 }

@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -26,6 +29,11 @@ func TestASocketIsReplacedOnlyIfNobodyListens(t *testing.T) {
 			t.Errorf("error %q, want %q", got, want)
 		}
 	}
+	whole := path
+	path = filepath.Join(dir, "run", "s")
+	_, err := open()
+	check(err, "there is no folder /run, want one that exists")
+	path = whole
 	first, err := open()
 	check(err, "")
 	if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
@@ -35,7 +43,7 @@ func TestASocketIsReplacedOnlyIfNobodyListens(t *testing.T) {
 		t.Errorf("address %s, want %s", got, want)
 	}
 	_, err = open()
-	check(err, "listen unix:/s: another process listens there")
+	check(err, "another process listens there")
 
 	// a process that was killed leaves its socket
 	first.(*patient).Listener.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -49,10 +57,61 @@ func TestASocketIsReplacedOnlyIfNobodyListens(t *testing.T) {
 
 	os.WriteFile(path, []byte("precious"), 0o600)
 	_, err = open()
-	check(err, "listen unix:/s: there is a file that is no socket, want a free path")
+	check(err, "there is a file that is no socket, want a free path")
 	if text, _ := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("the file now has %q in it", text)
 	}
+}
+
+func TestAnAddressThatIsNoneIsNamed(t *testing.T) {
+	check := func(want string, f serveCmd) {
+		t.Helper()
+		s := newService(slog.New(slog.DiscardHandler))
+		_, err := f.listen(s.log)
+		if len(f.Listen) == 0 {
+			_, err = f.serveAdmin(s, new(atomic.Bool), nil)
+		}
+		if err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	check("--listen=foo: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{"foo"}})
+	check("--listen=: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{""}})
+	check("--listen=::1: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{"::1"}})
+	check("--listen=unix:: want unix:/path", serveCmd{Listen: []string{"unix:"}})
+	check("--admin=foo: want host:port, such as 127.0.0.1:7429", serveCmd{Admin: "foo"})
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	check("--listen="+addr+": listen tcp "+addr+": bind: address already in use", serveCmd{Listen: []string{addr}})
+	check("--admin="+addr+": listen tcp "+addr+": bind: address already in use", serveCmd{Admin: addr})
+}
+
+// crowded is a listener of a process with too many open files.
+type crowded struct {
+	net.Listener
+	fails int
+}
+
+func (c *crowded) Accept() (net.Conn, error) {
+	if c.fails--; c.fails < 0 {
+		return nil, net.ErrClosed
+	}
+	return nil, syscall.EMFILE
+}
+
+func TestTooManyOpenFilesAreWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, err := (&patient{Listener: &crowded{fails: 12}, log: slog.New(slog.DiscardHandler)}).Accept()
+		// 1, 2, 4 ... 512 ms, and then a second each
+		if took := time.Since(start); err != net.ErrClosed || took != 3023*time.Millisecond {
+			t.Errorf("%v after %v, want the end of the listener after 3.023s", err, took)
+		}
+	})
 }
 
 // timed is one end of a connection that says which deadlines are set, in seconds from now.

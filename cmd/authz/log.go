@@ -27,10 +27,11 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // seldom lets the first of many through, and then one a minute.
-type seldom struct{ last atomic.Int64 }
+type seldom struct{ next atomic.Int64 } // nanoseconds since began
+
+var began = time.Now() // by the clock that nobody sets
 
 func (s *seldom) now() bool {
-	now := time.Now().UnixNano()
-	last := s.last.Load()
-	return (last == 0 || now-last >= int64(time.Minute)) && s.last.CompareAndSwap(last, now)
+	now, next := int64(time.Since(began)), s.next.Load()
+	return now >= next && s.next.CompareAndSwap(next, now+int64(time.Minute))
 }

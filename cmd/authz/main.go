@@ -8,22 +8,36 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
+
+	"authz/limits"
 )
 
 // commands is the command line: flags over AUTHZ_* variables over defaults.
 type commands struct {
-	Serve   serveCmd   `cmd:"" help:"Answer checks."`
+	Serve   serveCmd   `cmd:"" help:"Answer checks." set:"without=; without it counts stay in this process"`
 	Check   checkCmd   `cmd:"" help:"Say whether limits files are right: exit 0 if so, 1 with all that is wrong."`
 	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
-	Compile compileCmd `cmd:"" help:"Write the limits as the JSON that OpenResty reads."`
+	Compile compileCmd `cmd:"" help:"Write the limits as the canonical JSON that the OpenResty pack reads."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`
 }
 
 // console is what a command reads and writes.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+}
+
+// loadLimits loads limits files. What is wrong with them has been said then, a line each.
+func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error) {
+	set, err := limits.Load(prefix, paths...)
+	if err != nil {
+		fmt.Fprintln(c.err, err)
+		return nil, exit(1)
+	}
+	return set, nil
 }
 
 // exit ends the process with this code; all there was to say has been said.
@@ -37,13 +51,7 @@ func main() {
 
 // run is the process: 0 is well, 1 is not, 2 is a command line that says nothing we know.
 func run(args []string, c *console) int {
-	parser, err := kong.New(&commands{}, kong.Name("authz"), kong.UsageOnError(), kong.DefaultEnvars("AUTHZ"),
-		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parse(args, &commands{}, c)
 	if err != nil {
 		fmt.Fprintf(c.err, "authz: %v; see authz --help\n", err)
 		return 2
@@ -58,4 +66,15 @@ func run(args []string, c *console) int {
 	}
 	fmt.Fprintf(c.err, "authz: %v\n", err)
 	return 1
+}
+
+// parse reads the command line.
+func parse(args []string, into *commands, c *console) (*kong.Context, error) {
+	parser, err := kong.New(into, kong.Name("authz"), kong.UsageOnError(), kong.DefaultEnvars("AUTHZ"),
+		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c), kong.Vars{"version": build()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return parser.Parse(args)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,13 +12,14 @@ import (
 	"authz/store"
 )
 
-// metrics is all that /metrics shows. Labels are names of limits, verdicts and kinds of errors: never
+// metrics is all that /metrics shows. Labels are names of limits and rules, verdicts and kinds of errors: never
 // anything that a client sent.
 type metrics struct {
 	registry *prometheus.Registry
 
 	requests    [verdicts]prometheus.Counter
 	decisions   *prometheus.CounterVec
+	byRule      *prometheus.CounterVec
 	missing     *prometheus.CounterVec
 	degraded    [byDeny + 1]prometheus.Counter
 	remembered  prometheus.Counter
@@ -34,27 +36,12 @@ type metrics struct {
 	limits      prometheus.Gauge
 }
 
-// A mark is what one limit said of one request.
-type mark uint8
-
-const (
-	markAdmitted mark = iota
-	markLimited
-	markBlocked     // missing = "deny"
-	markUnavailable // on_error = "deny"
-	markShadowAdmitted
-	markShadowLimited
-	marks
-)
-
-func (m mark) String() string {
-	return [...]string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}[m]
-}
-
-// limitCounters is the counters of one limit, found once for each load of the file.
+// limitCounters is what one limit said of requests, found once for each load of the file.
 type limitCounters struct {
-	marks   [marks]prometheus.Counter
-	missing prometheus.Counter
+	admitted, limited prometheus.Counter
+	blocked           prometheus.Counter // missing = "deny"; nil for a shadow, which blocks nobody
+	unavailable       prometheus.Counter // on_error = "deny"; nil likewise
+	missing           prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -62,12 +49,13 @@ func newMetrics() *metrics {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m := &metrics{registry: r}
 
-	requests := m.counters("authz_requests_total", "Requests by the answer that they got.", "verdict")
+	requests := m.counters("authz_requests_total", "Checks by their answer; what is no HTTP (authz_rejected_requests_total) or asks for another path (404) is not among them.", "verdict")
 	for v := range verdicts {
 		m.requests[v] = requests.WithLabelValues(v.String())
 	}
 	m.decisions = m.counters("authz_decisions_total", "What each limit said of the requests that met it; "+
 		"a request is admitted when every limit but the shadows admits it.", "limit", "verdict")
+	m.byRule = m.counters("authz_rule_decisions_total", "Requests that an allow rule admitted or a deny rule blocked.", "rule", "verdict")
 	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
 	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
 	for d := byAllow; d <= byDeny; d++ {
@@ -82,7 +70,7 @@ func newMetrics() *metrics {
 	for _, kind := range store.Kinds {
 		m.storeErrors.WithLabelValues(kind)
 	}
-	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because the proxy did not say what they are.", "kind")
+	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because nothing can be made of them: the proxy does not say what they are (no_method, no_uri) or says it twice (said_twice), or the client asks for what nginx answers 400 to (bad_target).", "kind")
 	for f := flawless + 1; f < flaws; f++ {
 		m.flawed[f] = flawed.WithLabelValues(f.String())
 	}
@@ -92,7 +80,7 @@ func newMetrics() *metrics {
 	}
 	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
 	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
-	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests whose X-Real-IP or X-Forwarded-For could not be read; the peer counted.")
+	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests with a client address in X-Real-IP or X-Forwarded-For that cannot be read; the address of the proxy stands in for it.")
 	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
 	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")
 	m.reloadTime = m.gauge("authz_limits_last_reload_success_timestamp_seconds", "When the limits were last loaded.")
@@ -127,27 +115,51 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// limitVerdicts is what a limit can say of a request.
+var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}
+
 // forLimit makes the limit's series, which begin at 0.
 func (m *metrics) forLimit(l *limits.Limit) limitCounters {
-	c := limitCounters{missing: m.missing.WithLabelValues(l.Name)}
-	for k := range marks {
-		if shadow := k == markShadowAdmitted || k == markShadowLimited; shadow == l.Shadow {
-			c.marks[k] = m.decisions.WithLabelValues(l.Name, k.String())
-		}
+	said := func(verdict string) prometheus.Counter { return m.decisions.WithLabelValues(l.Name, verdict) }
+	missing := m.missing.WithLabelValues(l.Name)
+	if l.Shadow {
+		return limitCounters{admitted: said("shadow_admitted"), limited: said("shadow_limited"), missing: missing}
 	}
-	return c
+	return limitCounters{admitted: said("admitted"), limited: said("limited"), blocked: said("blocked"),
+		unavailable: said("unavailable"), missing: missing}
 }
 
-// mark counts what the limit said.
-func (c *limitCounters) mark(l *limits.Limit, allowed bool) {
-	k := markLimited
-	if allowed {
-		k = markAdmitted
+// ofRules makes the series of allow or deny rules, which begin at 0.
+func (m *metrics) ofRules(names []string, v verdict) map[string]prometheus.Counter {
+	counters := map[string]prometheus.Counter{}
+	for _, name := range names {
+		counters[name] = m.byRule.WithLabelValues(name, v.String())
 	}
-	if l.Shadow {
-		k += markShadowAdmitted - markAdmitted
+	return counters
+}
+
+// forget drops the series of what is in old and no longer in set: they would stand still for ever.
+func (m *metrics) forget(old, set *limits.Set) {
+	stays := map[string]bool{} // by limit: whether it is a shadow
+	for _, l := range set.Limits() {
+		stays[l.Name] = l.Shadow
 	}
-	c.marks[k].Inc()
+	for _, l := range old.Limits() {
+		if shadow, ok := stays[l.Name]; !ok || shadow != l.Shadow {
+			for _, verdict := range limitVerdicts {
+				m.decisions.DeleteLabelValues(l.Name, verdict) // a partial match would go through all series
+			}
+			m.missing.DeleteLabelValues(l.Name)
+		}
+	}
+	for v, verdict := range map[limits.Verdict]verdict{limits.Allow: admitted, limits.Deny: blocked} {
+		rules := set.Rules(v) // by name
+		for _, name := range old.Rules(v) {
+			if _, ok := slices.BinarySearch(rules, name); !ok {
+				m.byRule.DeleteLabelValues(name, verdict.String())
+			}
+		}
+	}
 }
 
 func (m *metrics) loaded(n int, now time.Time) {

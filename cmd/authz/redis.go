@@ -6,17 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"authz/redisscripts"
 	"authz/store"
 )
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis             string        `help:"redis://, rediss:// or unix:// URL; without it counts stay in this process." placeholder:"URL"`
+	Redis             string        `help:"redis://, rediss:// or unix:// URL${without}." placeholder:"URL"`
 	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
 	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
 	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
-	RedisTimeout      time.Duration `help:"The longest that Redis may take for one request, connecting included." default:"50ms"`
+	RedisTimeout      time.Duration `help:"The longest that Redis may take for one request, connecting included; with the hold of a leaky bucket an answer takes 950ms at most." default:"50ms"`
 }
 
 func (f *redisFlags) Validate() error {
@@ -31,11 +30,16 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something.
 func (f *redisFlags) open() (*store.Redis, error) {
-	if err := redisscripts.Verify(); err != nil {
-		return nil, err
-	}
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
+}
+
+// place is where counts are kept, for the log.
+func (f *redisFlags) place() []any {
+	if f.Redis == "" {
+		return []any{"store", "memory"}
+	}
+	return []any{"store", "redis", "redis", f.redacted()}
 }
 
 // redacted is the URL without user, password and options.

@@ -1,12 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,31 +18,13 @@ import (
 	"authz/limits"
 )
 
-// rules is the limits in force, with what each request would otherwise have to look up.
-type rules struct {
-	set       *limits.Set
-	headers   headerNames     // set.HeaderNames
-	noHeaders [][]byte        // one for each of them
-	counters  []limitCounters // by Limit.Index
-}
-
-func (m *metrics) newRules(set *limits.Set) *rules {
-	list := set.HeaderNames()
-	r := &rules{set: set, headers: newHeaderNames(list...), noHeaders: make([][]byte, len(list))}
-	for _, l := range set.Limits() {
-		r.counters = append(r.counters, m.forLimit(l))
-	}
-	return r
-}
-
-func (r *rules) of(l *limits.Limit) *limitCounters { return &r.counters[l.Index] }
-
 // A reloader puts new limits in force when their files change.
 type reloader struct {
 	service *service
 	prefix  string   // of Redis keys
 	paths   []string // --limits
 	files   *fsnotify.Watcher
+	names   map[string]bool // that the files are reached by, and their folders
 	log     *slog.Logger
 }
 
@@ -51,7 +35,10 @@ func (r *reloader) load() error {
 		r.service.metrics.reloaded.Set(0)
 		return err
 	}
-	r.service.rules.Store(r.service.metrics.newRules(set))
+	if before := r.service.rules.Load(); before != nil {
+		r.service.metrics.forget(before.set, set)
+	}
+	r.service.rules.Store(newRules(set, r.service.metrics))
 	r.service.metrics.loaded(len(set.Limits()), time.Now())
 	return nil
 }
@@ -64,7 +51,7 @@ func (r *reloader) reload(why string) {
 		return
 	}
 	set := r.service.rules.Load().set
-	r.log.Info("limits reloaded", "why", why, "limits", len(set.Limits()), "changed", !bytes.Equal(before.JSON(), set.JSON()))
+	r.log.Info("limits reloaded", "why", why, "limits", len(set.Limits()), "changed", before.Version() != set.Version())
 }
 
 // open begins to watch the files. It comes before the first load, so that no change is missed.
@@ -105,6 +92,7 @@ const (
 func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) {
 	var settled <-chan time.Time
 	var latest time.Time
+	var why string
 	changed := func() {
 		if settled == nil {
 			latest = time.Now().Add(while)
@@ -116,8 +104,7 @@ func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			settled = nil
-			r.reload("SIGHUP")
+			why = "SIGHUP"
 		case e := <-r.files.Events:
 			if e.Op != fsnotify.Chmod && r.concerns(e.Name) {
 				changed()
@@ -129,45 +116,71 @@ func (r *reloader) run(ctx context.Context, hangups <-chan os.Signal) {
 			changed()
 			continue
 		case <-settled:
-			settled = nil
-			r.reload("files changed")
+			why = "files changed"
 		}
+		settled = nil
 		r.watch()
+		r.reload(why)
 	}
 }
 
-// concerns says whether a change of name can be one of the limits: a file that was given or another
-// *.toml in a given folder, or a link such as Kubernetes' "..data" that they are reached through.
+// concerns says whether a change of name can be one of the limits: a name that they are reached by, or
+// another *.toml beside one.
 func (r *reloader) concerns(name string) bool {
-	base := filepath.Base(name)
-	if strings.HasPrefix(base, "..") || filepath.Ext(base) == ".toml" {
-		return true
-	}
-	for _, p := range r.paths {
-		if filepath.Base(p) == base {
-			return true
-		}
-	}
-	info, err := os.Lstat(name)
-	return err == nil && info.Mode()&os.ModeSymlink != 0
+	return r.names[name] || filepath.Ext(name) == ".toml"
 }
 
-// watch watches the folders of the files, and those that links among them lead to: the files themselves
-// are replaced, not written to, by most who change them. It is called after each load, since a link may
-// lead elsewhere by then.
+// watch watches the folders of all names that the limits are reached by: the files themselves are
+// replaced, not written to, by most who change them. It comes before each load, so that no change after
+// it is missed.
 func (r *reloader) watch() {
-	for _, p := range r.paths {
-		folders := []string{filepath.Dir(p)}
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			folders = append(folders, filepath.Dir(real))
-			if info, err := os.Stat(real); err == nil && info.IsDir() {
-				folders = append(folders, real)
-			}
-		}
-		for _, f := range folders {
-			if err := r.files.Add(f); err != nil {
-				r.log.Warn("cannot watch the limits files, only SIGHUP reloads them", "folder", f, "error", err.Error())
-			}
+	r.names = map[string]bool{}
+	for _, path := range slices.Concat(r.paths, limits.Files(r.paths...)) {
+		for _, name := range trail(path) {
+			r.names[name], r.names[filepath.Dir(name)] = true, true
 		}
 	}
+	for _, folder := range r.files.WatchList() {
+		if !r.names[folder] {
+			r.files.Remove(folder) // fails if it is gone
+		}
+	}
+	for name := range r.names {
+		if info, err := os.Lstat(name); err != nil || !info.IsDir() {
+			continue
+		}
+		if err := r.files.Add(name); err != nil {
+			r.log.Warn("cannot watch the limits files, only SIGHUP reloads them", "folder", name, "error", err.Error())
+		}
+	}
+}
+
+// trail is the names that decide where path leads: each link on the way, and where it ends, or the first
+// name that is not there. No folder of theirs is a link.
+func trail(path string) []string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil // the working directory is gone
+	}
+	var names []string
+	at, rest := "/", strings.Split(path, "/")
+	for links := 0; links < 40; { // as Linux follows
+		name := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		target, err := os.Readlink(name)
+		switch {
+		case err == nil:
+			names = append(names, name)
+			links++
+			if filepath.IsAbs(target) {
+				at = "/"
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+		case len(rest) == 0 || errors.Is(err, fs.ErrNotExist):
+			return append(names, name)
+		default:
+			at = name
+		}
+	}
+	return names
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -58,26 +57,4 @@ func TestAReloadAppliesWholeOrNotAtAll(t *testing.T) {
 	// what was used stays used, and a raise adds what it says
 	check(strings.Replace(a, "5/d", "6/d", 1), "level=INFO msg=\"limits reloaded\" why=test limits=1 changed=true\n", one+good,
 		"a\nRateLimit-Policy: \"a\";q=6;w=86400\nRateLimit: \"a\";r=2")
-}
-
-func TestOnlyChangesOfLimitsConcern(t *testing.T) {
-	dir := t.TempDir()
-	link := filepath.Join(dir, "current")
-	if err := os.Symlink("v1", link); err != nil {
-		t.Fatal(err)
-	}
-	r := &reloader{paths: []string{filepath.Join(dir, "rules.conf"), dir}}
-	check := func(name string, want bool) {
-		t.Helper()
-		if got := r.concerns(filepath.Join(dir, name)); got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	check("rules.conf", true)
-	check("other.toml", true)
-	check("..data", true)
-	check("current", true)
-	check("other.conf", false)
-	check(".rules.conf.swp", false)
-	check("4913", false) // vim asks with it whether it may write
 }

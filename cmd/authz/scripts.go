@@ -9,8 +9,8 @@ import (
 )
 
 type scriptsCmd struct {
-	List scriptsListCmd `cmd:"" help:"Name, version and SHA-1 of each."`
-	Load scriptsLoadCmd `cmd:"" help:"Load them into Redis."`
+	List scriptsListCmd `cmd:"" help:"Name, version and SHA-1 of each script."`
+	Load scriptsLoadCmd `cmd:"" set:"without=" help:"Load the scripts into Redis."`
 }
 
 type scriptsListCmd struct{}
@@ -31,6 +31,9 @@ type scriptsLoadCmd struct{ redisFlags }
 func (f *scriptsLoadCmd) Run(c *console) error {
 	if f.Redis == "" {
 		return errors.New("scripts load: want --redis URL")
+	}
+	if err := redisscripts.Verify(); err != nil {
+		return err
 	}
 	redis, err := f.open()
 	if err != nil {

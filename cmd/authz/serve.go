@@ -17,20 +17,20 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"authz/limits"
+	"authz/redisscripts"
 	"authz/store"
 )
 
 // limitsFlags is where the limits are.
 type limitsFlags struct {
-	Limits      []string `help:"Limits file, or folder of *.toml; may be repeated." required:"" placeholder:"FILE|DIR"`
+	Limits      []string `help:"Limits file, or folder of *.toml; may be repeated." required:"" sep:"none" placeholder:"FILE|DIR"`
 	RedisPrefix string   `help:"What Redis keys begin with." default:"authz"`
 }
 
 type serveCmd struct {
 	limitsFlags
 	Listen         []string      `help:"host:port or unix:/path to answer checks on; may be repeated." default:"127.0.0.1:7429"`
-	SocketMode     string        `help:"Mode of unix sockets." default:"0660"`
+	SocketMode     fileMode      `help:"Mode of unix sockets." default:"0660"`
 	Admin          string        `help:"host:port for /healthz, /readyz and /metrics; empty for none." default:"127.0.0.1:7430"`
 	TrustedProxies []string      `help:"Addresses and prefixes of proxies that are believed; \"unix\" for unix sockets." default:"127.0.0.0/8,::1,unix"`
 	Headers        string        `help:"Rate-limit headers: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
@@ -40,9 +40,24 @@ type serveCmd struct {
 	MemoryBuckets  int           `help:"The most buckets that the in-memory store keeps." default:"1000000"`
 	redisFlags
 	logFlags
+
+	peers peers // as TrustedProxies says
 }
 
-func (f *serveCmd) Validate() error {
+// fileMode is permissions, written in octal.
+type fileMode fs.FileMode
+
+func (m *fileMode) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil || n > 0o777 {
+		return fmt.Errorf("%q, want an octal mode, such as 0660", text)
+	}
+	*m = fileMode(n)
+	return nil
+}
+
+// Validate also reads --trusted-proxies.
+func (f *serveCmd) Validate() (err error) {
 	switch {
 	case f.RetryAfterMax < 0 || f.RetryAfterMax%time.Second != 0:
 		return fmt.Errorf("--retry-after-max=%v: want whole seconds, such as 60s, or 0", f.RetryAfterMax)
@@ -53,25 +68,10 @@ func (f *serveCmd) Validate() error {
 	case f.MemoryBuckets < 1:
 		return fmt.Errorf("--memory-buckets=%d: want 1 or more", f.MemoryBuckets)
 	}
-	if _, err := f.socketMode(); err != nil {
-		return err
+	if f.peers, err = newPeers(f.TrustedProxies); err != nil {
+		return fmt.Errorf("--trusted-proxies: %w", err)
 	}
-	_, err := f.peers()
-	return errors.Join(err, f.redisFlags.Validate())
-}
-
-func (f *serveCmd) socketMode() (fs.FileMode, error) {
-	mode, err := strconv.ParseUint(f.SocketMode, 8, 32)
-	if err != nil || mode > 0o777 {
-		return 0, fmt.Errorf("--socket-mode=%s: want an octal mode, such as 0660", f.SocketMode)
-	}
-	return fs.FileMode(mode), nil
-}
-
-func (f *serveCmd) peers() (peers, error) {
-	list := slices.DeleteFunc(slices.Clone(f.TrustedProxies), func(s string) bool { return s == "unix" })
-	trusted, err := limits.ParseTrusted(list)
-	return peers{trusted: trusted, unix: len(list) < len(f.TrustedProxies)}, err
+	return f.redisFlags.Validate()
 }
 
 func (f *serveCmd) style() headerStyle {
@@ -90,9 +90,11 @@ func (f *serveCmd) Run(c *console) error {
 }
 
 func (f *serveCmd) serve(log *slog.Logger) error {
+	if err := redisscripts.Verify(); err != nil {
+		return err
+	}
 	s := newService(log)
-	s.peers, _ = f.peers()
-	s.style, s.heldMax = f.style(), f.HeldMax
+	s.peers, s.style, s.heldMax = f.peers, f.style(), f.HeldMax
 
 	r := &reloader{service: s, prefix: f.RedisPrefix, paths: f.Limits, log: log}
 	if err := r.open(); err != nil {
@@ -107,17 +109,12 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 		return err
 	}
 	defer closeStore()
-
-	var listeners []net.Listener
-	mode, _ := f.socketMode()
-	for _, addr := range f.Listen {
-		l, err := listen(addr, mode, log)
-		if err != nil {
-			return err
-		}
+	listeners, err := f.listen(log)
+	for _, l := range listeners {
 		defer l.Close()
-		log.Info("listening", "for", "checks", "addr", address(l))
-		listeners = append(listeners, l)
+	}
+	if err != nil {
+		return err
 	}
 	var draining atomic.Bool
 	admin, err := f.serveAdmin(s, &draining, storeState)
@@ -125,20 +122,42 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 		return err
 	}
 	defer admin.Close()
+	return f.run(s, r, listeners, &draining)
+}
 
+// listen opens all of --listen. Those that are open are returned with the error of one that is not.
+func (f *serveCmd) listen(log *slog.Logger) (listeners []net.Listener, err error) {
+	for _, addr := range f.Listen {
+		l, err := listen(addr, fs.FileMode(f.SocketMode), log)
+		if err != nil {
+			return listeners, fmt.Errorf("--listen=%s: %w", addr, err)
+		}
+		log.Info("listening", "for", "checks", "addr", address(l))
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// run answers until a signal says that it is enough.
+func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draining *atomic.Bool) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	defer r.start(stop)()
 	server := s.server()
+	broken := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go server.Serve(l) // until l is closed
+		go func() { broken <- server.Serve(l) }() // until l is closed
 	}
-	log.Info("serving", "limits", len(s.rules.Load().set.Limits()))
-	<-stop.Done()
+	s.log.Info("serving", append([]any{"limits", len(s.rules.Load().set.Limits())}, f.place()...)...)
+	select {
+	case err := <-broken:
+		return fmt.Errorf("no more checks can be answered: %w", err)
+	case <-stop.Done():
+	}
 	cancel() // a second signal ends the process at once
 	draining.Store(true)
-	log.Info("draining")
-	drain(server, log)
+	s.log.Info("draining")
+	drain(server, s.log)
 	return nil
 }
 
@@ -168,19 +187,27 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		return nil, nil, err
 	}
 	s.store = redis
-	if err := loadScripts(redis); err != nil {
-		s.log.Warn("Redis is not ready, on_error decides until it is", "redis", f.redacted(), "kind", store.Kind(err), "error", err.Error())
+	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), holds) {
+		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
+			"redis_timeout", f.RedisTimeout)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	if err := loadScripts(redis); err != nil {
+		s.outage.begin(err, "Redis is not ready, on_error decides until it is", "Redis is ready", "redis", f.redacted())
+	}
+	watching, end := context.WithCancel(context.Background())
+	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
-		s.remember(ctx, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
+		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
 	return func(ctx context.Context) string {
 		if err := redis.Ping(ctx); err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}
+		if kind := s.outage.failing(); slices.Contains(unpinged, kind) {
+			return "redis, cannot charge: " + kind
+		}
 		return "redis, answers"
-	}, func() { cancel(); redis.Close() }, nil
+	}, func() { end(); redis.Close() }, nil
 }
 
 // serveAdmin listens for operators, unless --admin is empty.
@@ -189,17 +216,24 @@ func (f *serveCmd) serveAdmin(s *service, draining *atomic.Bool, storeState func
 	if f.Admin == "" {
 		return admin, nil
 	}
+	if err := wantHostPort(f.Admin); err != nil {
+		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
+	}
 	l, err := net.Listen("tcp", f.Admin)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
 	}
 	s.log.Info("listening", "for", "admin", "addr", address(l))
-	go admin.Serve(l)
+	go func() {
+		if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("the admin listener has ended", "error", err.Error())
+		}
+	}()
 	return admin, nil
 }
 
 func newService(log *slog.Logger) *service {
-	s := &service{metrics: newMetrics(), log: log}
+	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}}
 	s.requests.New = func() any { return new(request) }
 	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
 		func() float64 { return float64(s.held.Load()) })

@@ -57,23 +57,34 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		lingerAtEnd(ctx)
 	}
 	ctx.Response.Header.SetContentLength(0) // fasthttp leaves it out of an answer to HEAD
-	r := routeOf(ctx.Request.Header.RequestURI())
-	if r == nil {
+	route := routeOf(ctx.Request.Header.RequestURI())
+	if route < 0 {
 		ctx.Response.Header.SetCanonical(headerCacheControl, noStore)
 		ctx.SetStatusCode(fasthttp.StatusNotFound)
 		return
 	}
 	q := s.requests.Get().(*request)
-	d := s.answer(ctx, r, q)
+	d := s.answer(ctx, route, q)
 	if q.holds {
-		time.Sleep(time.Duration(min(d.holdUS, q.rules.set.HoldMaxUS())) * time.Microsecond)
+		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), time.Since(ctx.Time())))
 		s.held.Add(-1)
 		q.holds = false
 	}
 	s.metrics.requests[d.verdict].Inc()
-	ctx.SetStatusCode(r.status[d.verdict])
+	ctx.SetStatusCode(routes[route].status[d.verdict])
 	q.text = s.style.set(&ctx.Response.Header, &d, q.text)
-	s.requests.Put(q)
+	if !q.broken {
+		s.requests.Put(q)
+	}
+}
+
+// longestAnswer is less than the second that nginx waits for it.
+const longestAnswer = 950 * time.Millisecond
+
+// holdOf is how much longer the answer is held, after what was spent on it. A clock that stepped back
+// asks for more than holdMaxUS.
+func holdOf(d *decision, holdMaxUS int64, spent time.Duration) time.Duration {
+	return min(time.Duration(min(d.holdUS, holdMaxUS))*time.Microsecond, longestAnswer-spent)
 }
 
 // lingerAtEnd is for a connection that is closed with something unread.

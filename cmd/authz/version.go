@@ -9,9 +9,12 @@ import (
 type versionCmd struct{}
 
 func (versionCmd) Run(c *console) error {
-	fmt.Fprintf(c.out, "authz %s %s\n", version(), runtime.Version())
+	fmt.Fprintln(c.out, build())
 	return nil
 }
+
+// build says what runs.
+func build() string { return "authz " + version() + " " + runtime.Version() }
 
 // release is set by the linker: -X main.release=1.2.3.
 var release string

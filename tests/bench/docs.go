@@ -20,7 +20,7 @@ func (r *report) writeDocs(dir string) error {
 	if err != nil {
 		return err
 	}
-	replaced, err := between(string(text), r.markdown())
+	replaced, err := between(string(text), "![Checks a second and p99, of the floor](performance.svg)\n\n"+r.markdown())
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -15,28 +15,28 @@ const (
 	slotNamed // the first header
 )
 
-// fields says which slot a name has.
-type fields struct {
-	slots        int      // how many there are
+// slots says which slot a name has.
+type slots struct {
+	n            int      // how many there are
 	headers      []string // in lower case, in order: slotNamed and following
 	cookieHeader int      // 0: nobody asks for it
 	cookies      map[string]int
 	queries      map[string]int
 }
 
-// newFields gives a slot to every name in the spec.
-func newFields(sp *spec) fields {
-	f := fields{cookies: map[string]int{}, queries: map[string]int{}}
+// newSlots gives a slot to every name in the spec.
+func newSlots(sp *spec) slots {
+	s := slots{cookies: map[string]int{}, queries: map[string]int{}}
 	headers := map[string]bool{}
 	condition := func(c *condSpec) {
 		for _, n := range c.header {
 			headers[n.name] = true
 		}
 		for _, n := range c.cookie {
-			f.cookies[n.name] = 0
+			s.cookies[n.name] = 0
 		}
 		for _, n := range c.query {
-			f.queries[n.name] = 0
+			s.queries[n.name] = 0
 		}
 	}
 	rule := func(r *ruleSpec) {
@@ -60,42 +60,42 @@ func newFields(sp *spec) fields {
 			case partHeader:
 				headers[p.name] = true
 			case partCookie:
-				f.cookies[p.name] = 0
+				s.cookies[p.name] = 0
 			case partQuery:
-				f.queries[p.name] = 0
+				s.queries[p.name] = 0
 			}
 		}
 	}
-	f.number(headers)
-	return f
+	s.number(headers)
+	return s
 }
 
-func (f *fields) number(headers map[string]bool) {
-	f.slots = slotNamed
+func (s *slots) number(headers map[string]bool) {
+	s.n = slotNamed
 	for name := range headers {
 		if name != "cookie" {
-			f.headers = append(f.headers, name)
-			f.slots++
+			s.headers = append(s.headers, name)
+			s.n++
 		}
 	}
-	slices.Sort(f.headers)
+	slices.Sort(s.headers)
 	if headers["cookie"] {
-		f.cookieHeader = f.slots
-		f.slots++
+		s.cookieHeader = s.n
+		s.n++
 	}
-	for _, names := range []map[string]int{f.cookies, f.queries} {
+	for _, names := range []map[string]int{s.cookies, s.queries} {
 		for name := range names {
-			names[name] = f.slots
-			f.slots++
+			names[name] = s.n
+			s.n++
 		}
 	}
 }
 
-func (f *fields) header(name string) int {
+func (s *slots) header(name string) int {
 	if name == "cookie" {
-		return f.cookieHeader
+		return s.cookieHeader
 	}
-	at, _ := slices.BinarySearch(f.headers, name)
+	at, _ := slices.BinarySearch(s.headers, name)
 	return slotNamed + at
 }
 
@@ -123,7 +123,7 @@ func (m *scratch) readCookies(header []byte) {
 		if !ok {
 			continue
 		}
-		if slot, ok := m.set.fields.cookies[string(trimBlanks(name))]; ok {
+		if slot, ok := m.set.slots.cookies[string(trimBlanks(name))]; ok {
 			m.fill(slot, trimBlanks(value))
 		}
 	}
@@ -139,7 +139,7 @@ func (m *scratch) readQuery(query []byte) {
 			m.lookup = appendDecoded(m.lookup[:0], name)
 			name = m.lookup
 		}
-		slot, ok := m.set.fields.queries[string(name)]
+		slot, ok := m.set.slots.queries[string(name)]
 		if !ok {
 			continue
 		}

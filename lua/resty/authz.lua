@@ -1,0 +1,366 @@
+--- authz inside nginx: the limits file, the Redis scripts, the keys and the answers of the service, with
+-- no hop in between. README.md has a complete nginx.conf.
+--
+--     init_by_lua_block   { authz = assert(require("resty.authz").new{policy = "limits.json", redis = {}}) }
+--     access_by_lua_block { authz.access() }
+
+local attrs = require "resty.authz.attrs"
+local decision = require "resty.authz.decision"
+local duration = require "resty.authz.duration"
+local metrics = require "resty.authz.metrics"
+local numbers = require "resty.authz.numbers"
+local policy = require "resty.authz.policy"
+local redis = require "resty.authz.redis"
+local refusals = require "resty.authz.refusals"
+local scripts = require "resty.authz.scripts"
+local shdict = require "resty.authz.shdict"
+
+local ngx = ngx
+local format, min = string.format, math.min
+
+local _M = {}
+
+_M._VERSION = "0.1.0"
+
+local OPTIONS = {
+    policy = "string", redis = "table", dict = "string", metrics = "string", headers = "string",
+    retry_after_max = "string", admitted_headers = "boolean", refusal_cache = "boolean",
+}
+local HEADERS = {
+    ietf = {ietf = true}, legacy = {legacy = true}, both = {ietf = true, legacy = true},
+}
+
+-- What is wrong with the options, or nil.
+local function option_error(options)
+    if type(options) ~= "table" then
+        return format("the options are a %s, want a table", type(options))
+    end
+    for name, value in pairs(options) do
+        local want = OPTIONS[name]
+        if not want then
+            return tostring(name) .. " is no option, want one of admitted_headers, dict, headers, metrics, "
+                .. "policy, redis, refusal_cache, retry_after_max"
+        elseif type(value) ~= want then
+            return format("%s is a %s, want a %s", name, type(value), want)
+        end
+    end
+    if options.headers and not HEADERS[options.headers] then
+        return format('headers = %q, want "ietf", "legacy" or "both"', options.headers)
+    elseif options.refusal_cache and not (options.policy and options.redis) then
+        return "refusal_cache = true, want policy and redis beside it: it caches what Redis refuses"
+    end
+    for name, dict in pairs({dict = options.dict or "authz", metrics = options.metrics}) do
+        if not ngx.shared[dict] then
+            return format("%s = %q, but nginx.conf has no lua_shared_dict %s", name, dict, dict)
+        end
+    end
+end
+
+local function header_style(options)
+    local given = HEADERS[options.headers or "ietf"]
+    local style = {ietf = given.ietf, legacy = given.legacy}
+    if options.retry_after_max then
+        local ms, problem = duration.ms(options.retry_after_max)
+        if problem then
+            return nil, "retry_after_max " .. problem
+        elseif ms % 1000 ~= 0 then
+            return nil, format("retry_after_max = %q, want whole seconds", options.retry_after_max)
+        end
+        style.retry_after_max = ms / 1000
+    end
+    return style
+end
+
+-- A line of the error log every half a minute for each kind of trouble, however many requests have it.
+local function log_seldom(self, kind, text)
+    local now = ngx.now()
+    if now < (self.logged[kind] or 0) then -- known here, where a full dict forgets it
+        return
+    end
+    self.logged[kind] = now + 30
+    if self.shdict.dict:add("\0logged|" .. kind, true, 30) then
+        ngx.log(ngx.ERR, "authz: ", text)
+    end
+end
+
+-- Counts what each limit said, and makes one answer of it.
+local function decide(self, checks, results)
+    for i = 1, #checks do
+        self.metrics:decision(checks[i].limit, results[i].allowed and "admitted" or "limited")
+    end
+    return decision.decide(checks, results)
+end
+
+-- Answers without Redis.
+local function degrade(self, checks, err, kind)
+    self.metrics:store_error(kind)
+    log_seldom(self, kind, format("Redis cannot answer (%s), on_error decides: %s", kind, err))
+    local client_caused = decision.client_caused(kind)
+    local d, left = decision.degrade(checks, client_caused)
+    if d.verdict == "admitted" and #left > 0 then
+        local by_share = decide(self, left, self.shdict:take(nil, left))
+        if by_share.limit then
+            by_share.degraded = d.degraded
+            d = by_share
+        end
+    end
+    for i = 1, #checks do
+        local limit = checks[i].limit
+        local by = decision.on_error(limit, client_caused)
+        if by == "deny" and not limit.shadow then
+            self.metrics:decision(limit, "unavailable")
+        elseif by == "allow" then
+            self.metrics:decision(limit, "admitted")
+        end
+    end
+    if d.degraded then
+        self.metrics:degraded(d.degraded)
+    end
+    return d
+end
+
+-- Asks Redis, or the refusal cache in front of it.
+local function ask_redis(self, checks)
+    local age = self.refusals and self.refusals:age(self.policy:current())
+    if age then
+        local refusal = self.refusals:find(age, checks, self.metrics)
+        if refusal then
+            self.metrics:cached()
+            return refusal
+        end
+    end
+    local sent_us = age and self.shdict.now_us()
+    local results, err, kind = self.redis:take(nil, checks)
+    if not results then
+        return degrade(self, checks, err, kind)
+    end
+    local d = decide(self, checks, results)
+    if age and d.verdict == "limited" then
+        self.refusals:remember(age, checks, results, sent_us)
+    end
+    return d
+end
+
+local function decide_checks(self, checks)
+    for i = 1, #checks do
+        if checks[i].rate.limit == 0 then
+            self.metrics:decision(checks[i].limit, "limited")
+        end
+    end
+    local refusal, rest = decision.refuse_at_once(checks)
+    if refusal then
+        return refusal
+    elseif #rest == 0 then
+        return decision.new("admitted")
+    elseif self.redis then
+        return ask_redis(self, rest)
+    end
+    return decide(self, rest, self.shdict:take(nil, rest))
+end
+
+-- Decides the request by the set of limits.
+local function decide_request(self, set)
+    local m = set:match(attrs.of_request())
+    for i = 1, #m.missing do
+        self.metrics:missing(m.missing[i])
+    end
+    for i = 1, #m.unlimited do
+        self.metrics:decision(m.unlimited[i], "admitted")
+    end
+    if m.verdict == "limits" then
+        return decide_checks(self, m.checks)
+    elseif m.verdict ~= "deny" then
+        return decision.new("admitted")
+    end
+    local d = decision.new("blocked")
+    for i = 1, #m.missing do
+        local limit = m.missing[i]
+        if limit.name == m.rule and not limit.shadow then
+            self.metrics:decision(limit, "blocked")
+            d.limit = limit
+        end
+    end
+    return d
+end
+
+-- The phases that cannot wait, for Redis or for another worker.
+local HASTY = {
+    init = true, init_worker = true, exit_worker = true, set = true, balancer = true, header_filter = true,
+    body_filter = true, log = true, ssl_session_store = true,
+}
+
+-- An error at the line of the user, who called our caller's caller, in a phase that cannot wait.
+local function check_phase(what)
+    local phase = ngx.get_phase()
+    if HASTY[phase] then
+        error(format("authz.%s: this is %s, want a phase that can wait, such as access, content or timer",
+            what, phase), 4)
+    end
+end
+
+-- Where ngx.ctx keeps what check() decided.
+local PENDING = {}
+
+-- The decision of a client request, and whether it is one of check() that nobody has applied. It may have
+-- been made before: nginx runs the phases again after an internal redirect and after a rewrite, which is
+-- still the same request. The marker is a variable, since they survive that and ngx.ctx does not. A
+-- subrequest is part of a request that was decided.
+local function check(self)
+    if not self.policy then
+        error("authz: check() and access() need new{policy = …}", 3)
+    end
+    check_phase("check")
+    local var = ngx.var
+    local status = var.authz_status
+    if not status then
+        error("authz: this server{} does not include authz/openresty.conf", 3)
+    elseif ngx.is_subrequest then
+        return decision.again("200", "")
+    elseif status ~= "" then
+        local pending = var.authz_pending ~= ""
+        return pending and ngx.ctx[PENDING] or decision.again(status, var.authz_limit), pending
+    end
+    if not var.request_uri then -- nginx could not read the request: this is the page of its 400
+        return decision.new("admitted")
+    end
+    local set = self.policy:current()
+    local d = decide_request(self, set)
+    d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
+    self.metrics:request(d.verdict)
+    var.authz_status = d.status
+    if d.limit then
+        var.authz_limit = d.limit.name
+    end
+    if d.degraded then
+        var.authz_degraded = d.degraded
+    end
+    return d
+end
+
+-- Makes nginx do what the decision says, and ends the phase. DECLINED leaves the last word to nginx's own
+-- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close. What was decided before
+-- was done then: this is the page of a refusal, say.
+local function apply(self, d)
+    if d.again then
+        return ngx.exit(ngx.DECLINED)
+    elseif d.verdict ~= "admitted" then
+        decision.refusal_headers(d, self.style, ngx.header)
+        return ngx.exit(d.status)
+    end
+    if self.admitted_headers then
+        decision.rate_limit_headers(d, self.style, ngx.header)
+    end
+    if d.hold_us > 0 then
+        ngx.sleep(d.hold_us / 1000000)
+    end
+    return ngx.exit(ngx.DECLINED)
+end
+
+-- Decides one key by the numbers that the caller brings: the result, or nil, what went wrong and its kind.
+local function take_one(self, algorithm, key, given)
+    check_phase(algorithm)
+    local row, problem = numbers.check(algorithm, key, given, self.functions.gcd)
+    if not row then
+        error(format("authz.%s: %s", algorithm, problem), 3)
+    end
+    if not self.redis then
+        return self.shdict:take(row.now_us, {row}, row.peek)[1]
+    end
+    return self.redis:take_one(row.now_us, row, row.peek)
+end
+
+local ALGORITHMS = {"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}
+
+-- What the user is given: functions, called with a dot or a colon.
+local function handle(self)
+    local authz = {}
+    for _, algorithm in ipairs(ALGORITHMS) do
+        authz[algorithm] = function(key, given, given_after_self)
+            if key == authz then
+                key, given = given, given_after_self
+            end
+            local result, err, kind = take_one(self, algorithm, key, given)
+            return result, err, kind -- no tail call: an error is at the level of our caller
+        end
+    end
+    function authz.check()
+        local d = check(self)
+        if not d.again then
+            ngx.var.authz_pending, ngx.ctx[PENDING] = "1", d
+        end
+        return d
+    end
+    function authz.access()
+        local d, pending = check(self)
+        if pending and ngx.status ~= d.status then -- of that status it is the page: the caller has refused
+            ngx.var.authz_pending, d.again = "", nil
+        end
+        return apply(self, d)
+    end
+    function authz.apply(d, d_after_self)
+        d = d_after_self or d
+        if not d.again then
+            ngx.var.authz_pending = ""
+        end
+        return apply(self, d)
+    end
+    function authz.metrics()
+        if not self.metrics.dict then
+            error("authz: metrics() needs new{metrics = …}", 2)
+        end
+        ngx.header["Content-Type"] = "text/plain; version=0.0.4"
+        ngx.print(self.metrics:text(self.policy and self.policy:current().limits or {}))
+    end
+    return authz
+end
+
+--- new{…} at init: README.md has the options. A mistake in them is an error that blames the caller; what
+-- the world has done (no policy, scripts of another version) is returned as nil and a text.
+function _M.new(options)
+    local problem = option_error(options)
+    local style
+    if not problem then
+        style, problem = header_style(options)
+    end
+    if problem then
+        error("authz.new: " .. problem, 2)
+    end
+    local loaded, err = scripts.load()
+    if not loaded then
+        return nil, err
+    end
+    local self = {
+        logged = {},
+        functions = scripts.fragments(loaded), style = style, admitted_headers = options.admitted_headers,
+        metrics = metrics.new(options.metrics and ngx.shared[options.metrics]),
+    }
+    if options.redis then
+        self.redis, problem = redis.new(options.redis, loaded, function(kind, text)
+            log_seldom(self, kind, text)
+        end)
+        if not self.redis then
+            error("authz.new: " .. problem, 2)
+        end
+    end
+    -- What the dict holds while a Redis is away is that Redis's, and no other's that shares the dict.
+    local scope = self.redis and ngx.encode_base64(ngx.sha1_bin(self.redis.connect_options.pool)) or ""
+    self.shdict = shdict.new(ngx.shared[options.dict or "authz"], self.functions, scope, function(event)
+        self.metrics:dict_event(event)
+        if event == "full" then
+            log_seldom(self, event, "lua_shared_dict " .. (options.dict or "authz")
+                .. " has no room for an entry, which counts as never used: make it larger")
+        end
+    end)
+    if options.policy then
+        self.policy, err = policy.new(options.policy)
+        if not self.policy then
+            return nil, err
+        end
+    end
+    if options.refusal_cache then
+        self.refusals = refusals.new(self.shdict, self.redis)
+    end
+    return handle(self)
+end
+
+return _M

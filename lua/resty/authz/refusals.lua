@@ -1,0 +1,120 @@
+--- The refusal cache: whoever was refused is refused again without asking Redis, until the wait that Redis
+-- named is over. Nothing that arrives meanwhile can shorten that wait: a refusal charges nobody.
+--
+-- Only a cost of 1 is cached and answered. An entry holds for the numbers that refused, and for an age: a
+-- number that goes up and never comes back, when the policy changes and when the epoch does, which is the
+-- text of the Redis key PREFIX:v1:epoch. Whoever resets a key writes a new epoch, and is heard; that Redis
+-- lost it is a change too. One worker reads it twice a second; a second after the last reading Redis is
+-- asked.
+
+local decision = require "resty.authz.decision"
+local redis = require "resty.authz.redis"
+
+local ceil, floor = math.ceil, math.floor
+
+local READ_S, KNOWN_S = 0.5, 1
+
+local _M = {}
+_M.__index = _M
+
+--- The cache in the dict of a shdict store, of what the Redis of client refuses.
+function _M.new(store, client)
+    return setmetatable({store = store, redis = client, watching = false}, _M)
+end
+
+-- The keys in the dict, one set of them for each Redis and prefix; no bucket has such a key.
+local function dict_keys(scope, key_prefix)
+    local keys = {}
+    for _, name in ipairs {"age", "epoch", "known", "lease", "version", "refused"} do
+        keys[name] = "\0" .. name .. "|" .. scope .. key_prefix .. "|"
+    end
+    return keys
+end
+
+-- Begins an age if the text is not what it was. The first one, or the first after the dict dropped it, is
+-- the time in milliseconds, which no age before has reached.
+local function note(self, keys, name, text)
+    local dict = self.store.dict
+    if dict:get(keys[name]) ~= text then
+        dict:incr(keys.age, 1, floor(ngx.now() * 1000))
+        self.store:set(keys[name], text)
+    end
+end
+
+-- Reads the epoch, unless another worker did so half a second ago.
+local function read_epoch(premature, self)
+    local keys = self.keys
+    if premature or not self.store.dict:add(keys.lease, true, READ_S * 0.9) then
+        return
+    end
+    local epoch = self.redis:get(self.epoch_key)
+    if epoch ~= nil then
+        note(self, keys, "epoch", epoch or "")
+        self.store:set(keys.known, true, KNOWN_S)
+    end
+end
+
+--- The age, or nil when the epoch is not known. set is the policy's in use. The first call in a worker
+-- begins to watch the epoch.
+function _M:age(set)
+    if set.version ~= self.version then
+        self.version, self.keys = set.version, dict_keys(self.store.scope, set.key_prefix)
+        self.epoch_key = set.key_prefix .. ":v1:epoch"
+        note(self, self.keys, "version", set.version)
+    end
+    if not self.watching then
+        -- nil when nginx has no timer left: the epoch is not known then, and the next call tries again.
+        self.watching = ngx.timer.every(READ_S, read_epoch, self)
+        if self.watching then
+            ngx.timer.at(0, read_epoch, self)
+        end
+    end
+    local dict = self.store.dict
+    return dict:get(self.keys.known) and dict:get(self.keys.age)
+end
+
+-- The numbers of a rate, as a part of a key. A rate keeps its text.
+local text_of = setmetatable({}, {__mode = "k"})
+
+local function entry_key(self, age, check)
+    local text = text_of[check.rate]
+    if not text then
+        text = "|" .. table.concat(redis.words(check.limit, check.rate), ":") .. "|"
+        text_of[check.rate] = text
+    end
+    return self.keys.refused .. age .. text .. check.key
+end
+
+--- The refusal of a request of which a check is cached, with the limit that refuses longest, or nil.
+-- Each limit that refuses is counted.
+function _M:find(age, checks, metrics)
+    local limit, rate, wait_us
+    for i = 1, #checks do
+        local check = checks[i]
+        if check.cost == 1 and not check.limit.shadow then
+            local until_us, longest_s = self.store.dict:get(entry_key(self, age, check))
+            local left_us = until_us and until_us - self.store.now_us() or 0
+            -- Longer than it was at first: the clock was set back, and nobody is locked out for it.
+            if left_us > 0 and left_us <= longest_s * 1000000 then
+                metrics:decision(check.limit, "limited")
+                if not wait_us or left_us > wait_us then
+                    limit, rate, wait_us = check.limit, check.rate, left_us
+                end
+            end
+        end
+    end
+    return wait_us and decision.limited(limit, rate, wait_us)
+end
+
+--- Remembers which checks refused. sent_us is the local time before Redis was asked.
+function _M:remember(age, checks, results, sent_us)
+    for i = 1, #checks do
+        local check, result = checks[i], results[i]
+        if not result.allowed and not check.limit.shadow and check.cost == 1 and result.wait_us > 0 then
+            self.store:set(entry_key(self, age, check), sent_us + result.wait_us,
+                ceil(result.wait_us / 1000) / 1000, ceil(result.wait_us / 1000000))
+        end
+    end
+end
+
+return _M

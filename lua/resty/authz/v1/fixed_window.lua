@@ -1,0 +1,1 @@
+../../../../redisscripts/v1/fixed_window.lua

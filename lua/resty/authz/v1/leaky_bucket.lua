@@ -1,0 +1,1 @@
+../../../../redisscripts/v1/leaky_bucket.lua

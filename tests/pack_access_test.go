@@ -1,0 +1,166 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var clientHeaders = []string{"Retry-After", "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+	"X-RateLimit-Reset", "X-Authz-Limit", "X-Authz-Degraded"}
+
+// The eleventh of ten a day is a real 429, whatever the request carries, and 403 is a rule's.
+func TestAccessAnswersLikeTheService(t *testing.T) {
+	for _, r := range []*redisServer{startRedis(t), nil} {
+		n := startPack(t, r, "", siteConf{limits: `
+			[limit.day]
+			match = { path = "/day/**" }
+			key = ["path:raw"]
+			algorithm = "fixed_window"
+			rate = "10/366d"
+			[limit.never]
+			match = { path = "/never" }
+			key = []
+			algorithm = "token_bucket"
+			rate = "0/s"
+			[limit.closed]
+			match = { path = "/closed" }
+			key = ["header:X-User"]
+			missing = "deny"
+			algorithm = "token_bucket"
+			rate = "1/s"
+			[deny.scanners]
+			match = { path = "/wp-login.php" }
+			[allow.probes]
+			match = { path = "/healthz" }`})
+		day := func(name, line, body string, header ...string) {
+			t.Helper()
+			for i := range 10 {
+				if got := n.send(t, line, body, header...).show(clientHeaders...); got != "200" {
+					t.Errorf("%s %d: %s, want 200", name, i, got)
+				}
+			}
+			got := n.send(t, line, body, header...)
+			seconds := got.header.Get("Retry-After")
+			same(t, got.show(clientHeaders...), strings.ReplaceAll(
+				`429 Retry-After=SECONDS RateLimit="day";r=0;t=SECONDS RateLimit-Policy="day";q=10;w=31622400 X-Authz-Limit=day`, "SECONDS", seconds))
+		}
+		day("GET", "GET /day/get", "")
+		day("POST", "POST /day/post", "some=body")
+		day("cookie", "GET /day/cookie", "", "Cookie: c="+strings.Repeat("x", 5000))
+		same(t, n.send(t, "GET /never", "").show(clientHeaders...), `429 RateLimit="never";r=0 RateLimit-Policy="never";q=0 X-Authz-Limit=never`)
+		same(t, n.send(t, "GET /closed", "").show(clientHeaders...), "403")
+		same(t, n.send(t, "GET /closed", "", "X-User: u").show(clientHeaders...), "200")
+		same(t, n.send(t, "GET /wp-login.php", "").show(clientHeaders...), "403")
+		same(t, n.send(t, "GET /healthz", "").show(clientHeaders...), "200")
+		same(t, n.sendH2(t, "GET /day/get", "").show("X-Authz-Limit"), "429 X-Authz-Limit=day")
+		same(t, n.metric(t, `authz_decisions_total{limit="day",verdict="admitted"}`), "30")
+		same(t, n.metric(t, `authz_decisions_total{limit="day",verdict="limited"}`), "4")
+		same(t, n.metric(t, `authz_decisions_total{limit="never",verdict="limited"}`), "1")
+		same(t, n.metric(t, `authz_decisions_total{limit="closed",verdict="blocked"}`), "1")
+		same(t, n.metric(t, `authz_key_parts_missing_total{limit="closed"}`), "1")
+		same(t, n.metric(t, `authz_requests_total{verdict="blocked"}`), "2")
+	}
+}
+
+func TestTheOptionsChooseTheHeaders(t *testing.T) {
+	toml := `
+		[limit.two]
+		key = ["path:raw"]
+		algorithm = "token_bucket"
+		rate = "2/7200s"`
+	headers := func(options, first, third string) {
+		t.Helper()
+		n := startPack(t, nil, options, siteConf{limits: toml})
+		same(t, n.send(t, "GET /x", "").show(clientHeaders...), first)
+		n.send(t, "GET /x", "")
+		same(t, n.send(t, "GET /x", "").show(clientHeaders...), third)
+	}
+	headers(`headers = "both", admitted_headers = true, retry_after_max = "60s"`,
+		`200 RateLimit="two";r=1;t=3600 RateLimit-Policy="two";q=2;w=7200 X-RateLimit-Limit=2 X-RateLimit-Remaining=1 X-RateLimit-Reset=3600`,
+		`429 Retry-After=60 RateLimit="two";r=0;t=60 RateLimit-Policy="two";q=2;w=7200 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 X-RateLimit-Reset=60 X-Authz-Limit=two`)
+	headers(`headers = "legacy", retry_after_max = "1m"`,
+		`200`, `429 Retry-After=60 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 X-RateLimit-Reset=60 X-Authz-Limit=two`)
+}
+
+// C136: DECLINED leaves the last word to nginx's own access rules, OK would open what they close.
+func TestAnAdmittedRequestOpensNothingThatNginxCloses(t *testing.T) {
+	n := startPack(t, nil, "", siteConf{limits: `
+		[limit.all]
+		key = []
+		algorithm = "fixed_window"
+		rate = "4/366d"
+		[deny.rule]
+		match = { path = "/ruled" }`, server: `
+		location /any { satisfy any; deny all; content_by_lua_block { ngx.print("ok") } }
+		location /all { satisfy all; deny all; content_by_lua_block { ngx.print("ok") } }
+		location /open { satisfy any; allow all; content_by_lua_block { ngx.print("ok") } }
+		location /ruled { content_by_lua_block { ngx.print("ok") } }`})
+	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
+	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "1")
+	// nginx's own modules come before Lua: what they refuse for good costs nothing, what they admit
+	// for good is not asked about.
+	same(t, n.send(t, "GET /all", "").show("X-Authz-Limit"), "403")
+	same(t, n.send(t, "GET /open", "").show("X-Authz-Limit"), "200")
+	same(t, n.send(t, "GET /ruled", "").show("X-Authz-Limit"), "403")
+	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "1")
+	for range 3 {
+		same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
+	}
+	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "429 X-Authz-Limit=all")
+}
+
+// A leaky bucket's answer waits its turn, on either store.
+func TestALeakyBucketHoldsTheRequest(t *testing.T) {
+	for _, r := range []*redisServer{startRedis(t), nil} {
+		n := startPack(t, r, "", siteConf{limits: `
+			[limit.paced]
+			key = []
+			algorithm = "leaky_bucket"
+			rate = "10/s"
+			burst = 3`})
+		begun, answered := time.Now(), make(chan time.Duration, 4)
+		for range 4 {
+			go func() {
+				defer func() { answered <- time.Since(begun) }()
+				same(t, n.send(t, "GET /", "").show(), "200")
+			}()
+		}
+		for i := range 4 {
+			// The first may have come up to a little after begun, never before.
+			if took, least := <-answered, time.Duration(i)*99*time.Millisecond; took < least {
+				t.Errorf("answer %d came after %v, want %v or more", i, took, least)
+			}
+		}
+		same(t, n.metric(t, `authz_decisions_total{limit="paced",verdict="admitted"}`), "4")
+	}
+}
+
+// check() decides and goes on: what it returns is all there is to say.
+func TestCheckDecidesAndLeavesTheRestToTheCaller(t *testing.T) {
+	n := startPack(t, nil, "", siteConf{limits: `
+		[limit.one]
+		key = []
+		algorithm = "fixed_window"
+		rate = "1/366d"
+		on_error = "deny"`, server: `
+		location /check {
+			access_by_lua_block {
+				local d, again = authz.check(), authz.check()
+				ngx.header.X_Seen = ("%s %d %s %d %s"):format(d.verdict, d.status, d.limit.name, d.hold_us, again.verdict)
+			}
+			content_by_lua_block { ngx.print("went on") }
+		}
+		location /apply {
+			access_by_lua_block { authz.apply(authz.check()) }
+			content_by_lua_block { ngx.print("went on") }
+		}`})
+	show := func(line string) string {
+		a := n.send(t, line, "")
+		return a.show("X-Seen", "X-Authz-Limit") + " " + strings.TrimSpace(fmt.Sprintf("%.7s", a.body))
+	}
+	same(t, show("GET /check"), "200 X-Seen=admitted 200 one 0 admitted went on")
+	same(t, show("GET /check"), "200 X-Seen=limited 429 one 0 limited went on")
+	same(t, show("GET /apply"), "429 X-Authz-Limit=one <html>")
+}

@@ -1,0 +1,316 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"authz/store"
+)
+
+// What Redis does when it does not answer the pack, and that no request is charged twice for it.
+
+// frontOption is a Redis store of the pack, by name, behind inFrontOf.
+func frontOption(name, url, timeout string) string {
+	return fmt.Sprintf(`%s = {socket = "%s", timeout = "%s"}`, name, strings.TrimPrefix(url, "unix://"), timeout)
+}
+
+// C106: as TestARequestIsNeverSentTwice.
+func TestThePackNeverSendsARequestTwice(t *testing.T) {
+	for want, afterTake := range map[string]func(client net.Conn){
+		"network": func(net.Conn) {},
+		"timeout": func(client net.Conn) { client.Read(make([]byte, 1)) }, // until the caller gives up
+	} {
+		r := startRedis(t)
+		direct := openRedis(t, r) // loads the scripts
+		front := inFrontOf(t, r, func(client, server net.Conn) {
+			passOn(client, server)
+			afterTake(client)
+		})
+		p := startPackStores(t, r, frontOption("front", front, "2s"))
+		c := check(newLimit(t, "api", "fixed_window", 5, 366*86400e6, 0), "u", 1)
+		same(t, packStore{p, "/redis/front"}.kind(c), want)
+		same(t, fmt.Sprint(r.calls(t, "evalsha"), " ", left(t, direct, c)), "1 4")
+	}
+}
+
+// C138: half a reply, and then nothing in time. The connection is closed, so that the other half is
+// never taken for the answer to the next request, which gets its own.
+func TestAReplyThatComesTooLateIsNobodyElses(t *testing.T) {
+	r := startRedis(t)
+	openRedis(t, r)
+	var connections atomic.Int32
+	front := inFrontOf(t, r, func(client, server net.Conn) {
+		first := connections.Add(1) == 1
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(buf)
+			if err != nil {
+				return
+			}
+			server.Write(buf[:n])
+			if n, err = server.Read(buf); err != nil {
+				return
+			}
+			if first {
+				client.Write(buf[:n/2])
+				client.Read(buf[n:]) // until the caller gives up
+				client.Write(buf[n/2 : n])
+				return
+			}
+			client.Write(buf[:n])
+		}
+	})
+	p := startPackStores(t, r, frontOption("front", front, "1s"))
+	s := packStore{p, "/redis/front"}
+	none := check(newLimit(t, "none", "token_bucket", 1, 366*86400e6, 1), "a", 2)
+	some := check(newLimit(t, "some", "token_bucket", 5, 366*86400e6, 5), "b", 1)
+	same(t, s.kind(none), "timeout")
+	for range 5 {
+		same(t, s.kind(some), "admitted")
+	}
+	same(t, s.kind(none)+" "+s.kind(some), "refused refused")
+	// Two workers, and a connection each that is used again.
+	if n := connections.Load(); n > 3 {
+		t.Errorf("%d connections, want 3 at most: the first was closed, the others were kept", n)
+	}
+}
+
+// What Redis itself says, by a real one, has the kind that the service gives it. (C111, C114, C117, C118)
+func TestThePackKnowsEveryRefusalOfRedis(t *testing.T) {
+	ctx := context.Background()
+	r := startRedis(t, "--busy-reply-threshold", "1")
+	few := []any{"+evalsha", "+eval", "+time", "+get", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
+		"+zrevrangebyscore", "+zremrangebyscore", "+pexpire", "~authz:*"}
+	users := map[string][]any{"enough": few, "keyless": append(few[:12:12], "~other:*"), "timeless": append(few[:13:13], "-time"),
+		"scriptless": {"~authz:*", "+get", "+set"}}
+	options := []string{fmt.Sprintf(`wrong = {socket = "%s", user = "enough", password = "wrong"}`, r.socket), `nowhere = {socket = "/nowhere.sock"}`,
+		fmt.Sprintf(`everybody = {socket = "%s", password = "pass"}`, r.socket)}
+	for name, rules := range users {
+		if err := r.Do(ctx, append([]any{"acl", "setuser", name, "on", ">pass"}, rules...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		options = append(options, fmt.Sprintf(`%s = {socket = "%s", user = "%[1]s", password = "pass", timeout = "10s"}`, name, r.socket))
+	}
+	p := startPackStores(t, r, options...)
+	p.mayLog = []string{"unix:/nowhere.sock failed"}
+	set := func(name, value string) {
+		t.Helper()
+		if err := r.ConfigSet(ctx, name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, algorithm := range algorithms {
+		c := check(newLimit(t, algorithm, algorithm, 5, 3600e6, 5), "u", 1)
+		is := func(want string) {
+			t.Helper()
+			same(t, algorithm+" "+packStore{p, "/redis"}.kind(c), algorithm+" "+want)
+			if r.Exists(ctx, string(c.Key)).Val() != 0 {
+				t.Errorf("%s, %s: the key was written", algorithm, want)
+			}
+		}
+		set("maxmemory", "1")
+		is("oom")
+		set("maxmemory", "0")
+		r.Do(ctx, "replicaof", "127.0.0.1", "1")
+		is("readonly")
+		r.Do(ctx, "replicaof", "no", "one")
+		same(t, packStore{p, "/redis"}.kind(c), "admitted")
+	}
+
+	c := check(newLimit(t, "api", "fixed_window", 500, 366*86400e6, 0), "u", 1)
+	looping := make(chan struct{})
+	go func() {
+		defer close(looping)
+		r.Eval(ctx, "while true do end", nil)
+	}()
+	await(t, "busy Redis", func() bool { return strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") })
+	same(t, packStore{p, "/redis"}.kind(c), "busy")
+	r.ScriptKill(ctx)
+	<-looping
+
+	for name, want := range map[string]string{"enough": "admitted", "keyless": "noperm", "timeless": "noperm", "scriptless": "noperm",
+		"wrong": "noauth", "nowhere": "network"} {
+		same(t, name+" "+packStore{p, "/redis/" + name}.kind(c), name+" "+want)
+	}
+	bad := check(newLimit(t, "bad", "fixed_window", 5, 1e6, 0), "u", 1)
+	r.LPush(ctx, string(bad.Key), "x")
+	same(t, packStore{p, "/redis"}.kind(bad, c), "wrongtype")
+	set("requirepass", "pass")
+	same(t, packStore{p, "/redis/everybody"}.kind(c), "admitted")
+}
+
+// C123: database 0 sends no SELECT, no script is loaded, and a connection is greeted once.
+func TestThePackSaysNothingThatWasNotAsked(t *testing.T) {
+	r := startRedis(t, "--rename-command", "SCRIPT", "")
+	p := startPackStores(t, r, fmt.Sprintf(`third = {socket = "%s", database = 3, timeout = "10s"}`, r.socket))
+	c := check(newLimit(t, "api", "fixed_window", 100, 366*86400e6, 0), "u", 1)
+	for range 20 {
+		same(t, packStore{p, "/redis"}.kind(c), "admitted")
+	}
+	same(t, fmt.Sprint(r.calls(t, "eval"), r.calls(t, "evalsha"), r.calls(t, "select"), r.calls(t, "hello")), "1 20 0 1") // the test's own hello
+	for range 20 {
+		same(t, packStore{p, "/redis/third"}.kind(c), "admitted")
+	}
+	if n := r.calls(t, "select"); n == 0 || n > 2 {
+		t.Errorf("%d SELECT, want one for each worker's connection", n)
+	}
+}
+
+// C132: two databases and two users by turns: each request lands where it belongs, and a wrong password
+// never rides on a connection that was opened with the right one.
+func TestConnectionsOfOneUserAndDatabaseAreNobodyElses(t *testing.T) {
+	ctx := context.Background()
+	r := startRedis(t)
+	for _, user := range []string{"one", "two"} {
+		if err := r.Do(ctx, "acl", "setuser", user, "on", ">pass-"+user, "+@all", "~*").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	option := func(name, user, password string, database int) string {
+		return fmt.Sprintf(`%s = {socket = "%s", user = "%s", password = "%s", database = %d, timeout = "10s"}`, name, r.socket, user, password, database)
+	}
+	p := startPackStores(t, r, option("one", "one", "pass-one", 1), option("two", "two", "pass-two", 2), option("wrong", "one", "pass-two", 1))
+	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
+	for range 100 {
+		same(t, packStore{p, "/redis/one"}.kind(c), "admitted")
+		same(t, packStore{p, "/redis/two"}.kind(c), "admitted")
+		same(t, packStore{p, "/redis/wrong"}.kind(c), "noauth")
+	}
+	conn := r.Conn()
+	defer conn.Close()
+	for database := range 3 {
+		conn.Select(ctx, database)
+		state := conn.Get(ctx, string(c.Key)).Val()
+		want := []string{"", ":100", ":100"}[database]
+		if !strings.HasSuffix(state, want) || want == "" && state != "" {
+			t.Errorf("database %d holds %q, want it to end with %q", database, state, want)
+		}
+	}
+	if n := r.calls(t, "auth"); n > 100+4 {
+		t.Errorf("%d AUTH, want 100 that failed and one for each connection of 2 workers", n)
+	}
+}
+
+// C107, C109: a stopped Redis costs the timeout, and works again when it goes on.
+func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
+	r := startRedis(t)
+	p := startPackStores(t, r, fmt.Sprintf(`quick = {socket = "%s", timeout = "100ms"}`, r.socket))
+	quick := packStore{p, "/redis/quick"}
+	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
+	awaitAdmitted := func() {
+		await(t, "answer in time", func() bool { return quick.kind(c) == "admitted" }) // a busy machine may time out
+	}
+	awaitAdmitted()
+	r.signal(t, syscall.SIGSTOP)
+	began := time.Now()
+	for range 10 {
+		same(t, quick.kind(c), "timeout")
+	}
+	if took := time.Since(began); took < time.Second || took > 9*time.Second {
+		t.Errorf("10 timeouts of 100 ms took %v", took)
+	}
+	r.signal(t, syscall.SIGCONT)
+	awaitAdmitted()
+}
+
+// redisReplies are errors of Redis and the kind of each, from vectors/kind. The service is asked in
+// store/kind_test.go.
+func redisReplies(t *testing.T) iter.Seq2[string, string] {
+	t.Helper()
+	text, err := os.ReadFile("vectors/kind/replies.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(kind, reply string) bool) {
+		for line := range strings.Lines(string(text)) {
+			if kind, reply, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); !yield(kind, reply) {
+				return
+			}
+		}
+	}
+}
+
+// C114: the word that tells stands first in Redis 7's errors, and further back in Redis 6's.
+func TestBothWordingsOfRedisHaveOneKind(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	for want, reply := range redisReplies(t) {
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').reply([==[%s]==]))", reply), want)
+	}
+}
+
+// The metrics have the kinds of the service, in its order, and a client can cause the same ones. But for
+// "queue": in the pack no request waits for another.
+func TestThePackHasTheKindsOfTheService(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	kinds := []string{}
+	for _, m := range regexp.MustCompile(`(?m)^authz_store_errors_total\{kind="(\w+)"\} 0$`).FindAllStringSubmatch(s.send(t, "GET /metrics", "").body, -1) {
+		kinds = append(kinds, m[1])
+	}
+	want := slices.DeleteFunc(slices.Clone(store.Kinds), func(kind string) bool { return kind == "queue" })
+	same(t, strings.Join(kinds, " "), strings.Join(want, " "))
+
+	asError := map[string]error{"timeout": context.DeadlineExceeded, "network": io.EOF, "malformed": redis.Nil}
+	for kind, reply := range redisReplies(t) {
+		asError[kind] = redisSaid(reply)
+	}
+	for _, kind := range want {
+		same(t, store.Kind(asError[kind]), kind)
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.decision').client_caused(%q))", kind), fmt.Sprint(store.ClientCanCause(asError[kind])))
+	}
+}
+
+// redisSaid is an error as Redis sends one.
+type redisSaid string
+
+func (e redisSaid) Error() string { return string(e) }
+func (redisSaid) RedisError()     {}
+
+// C121: a nginx or a Redis that is short of what requests use up is not a Redis that is away: a flood
+// could bring it about, and would switch off a limit that says "allow".
+func TestWhatAFloodUsesUpIsAPool(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
+	for text, want := range map[string]string{
+		"connection refused": "network", "no such file or directory": "network", "timeout": "timeout", "no route to host": "network",
+		"redis.test could not be resolved (3: Host not found)":  "network",
+		"no resolver defined to resolve \"redis.test\"":         "network",
+		"failed to do ssl handshake: certificate host mismatch": "network",
+		"too many open files":                                   "pool", "resource temporarily unavailable": "pool", "too many waiting connect operations": "pool",
+		"file exists": "pool", "operation now in progress": "pool", // worker_connections are not enough
+	} {
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.kind').connecting([==[%s]==]))", text), want)
+	}
+
+	path := filepath.Join(socketDir(t), "full.sock")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := net.Dial("unix", path) // all that it has room for
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	full := startPack(t, nil, fmt.Sprintf(`redis = {socket = "%s", timeout = "1s"}`, path), siteConf{limits: threeAnswers, server: seen})
+	full.mayLog = []string{"connect() to unix:"}
+	same(t, full.send(t, "GET /allow", "").show("X-Seen"), "200 X-Seen=200,allow,local")
+	same(t, full.metric(t, `authz_store_errors_total{kind="pool"}`), "1")
+}

@@ -1,0 +1,156 @@
+package tests
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// C159: half of the requests go through two instances of the service, half through two workers of the
+// pack, 64 at a time: exactly the limit is admitted, since both charge the same keys by the same scripts.
+func TestTheServiceAndThePackCountTogether(t *testing.T) {
+	limits := ""
+	wanted := map[string]int{"token_bucket": 100, "leaky_bucket": 1, "fixed_window": 100, "sliding_window": 100, "sliding_counter": 100}
+	for algorithm := range wanted {
+		limits += fmt.Sprintf(`
+			[limit.%[1]s]
+			match     = { path = "/%[1]s/**" }
+			key       = ["ip", "header:X-Token", "path"]
+			missing   = "share"
+			algorithm = "%[1]s"
+			rate      = "100/366d"`, algorithm)
+	}
+	r := startRedis(t)
+	s := startPack(t, r, "", siteConf{limits: limits, server: sayOK})
+	file := limitsFile(t, limits)
+	var services [2]*checker
+	for i := range services {
+		services[i] = startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s").checker()
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+
+	const clients, each = 64, 10
+	for algorithm, want := range wanted {
+		var mu sync.Mutex
+		answers := map[string]int{}
+		var wg sync.WaitGroup
+		for c := range clients {
+			wg.Go(func() {
+				for i := range each {
+					by, said := "service", ""
+					line := fmt.Sprintf("/%s/%d", algorithm, i)
+					if c%2 == 0 {
+						var err error
+						if said, err = services[c/2%2].try("GET "+line, []string{"X-Real-IP: 127.0.0.1", "X-Token: secret"}); err != nil {
+							t.Error(err)
+						}
+					} else {
+						by = "pack"
+						request, _ := http.NewRequest("GET", "http://"+s.addr+line, nil)
+						request.Header.Set("X-Token", "secret")
+						response, err := client.Do(request)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						said = fmt.Sprint(readAnswer(t, response).status)
+					}
+					mu.Lock()
+					answers[said]++
+					answers[by+" "+said]++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		same(t, fmt.Sprint(algorithm, answers["200"], answers["429"]), fmt.Sprint(algorithm, want, clients*each-want))
+		if want > 1 && (answers["service 200"] == 0 || answers["pack 200"] == 0) {
+			t.Errorf("%s: %v, want some admitted on either side", algorithm, answers)
+		}
+	}
+	if keys := s.keys(t); len(keys) != len(wanted) {
+		t.Errorf("%d buckets, want one for each limit:\n%s", len(keys), strings.Join(keys, "\n"))
+	}
+}
+
+// The same requests, on either side with a Redis of its own, have the same answers to the last word; only
+// the seconds depend on when they came, and those of one answer are the same in all its headers.
+func TestTheServiceAndThePackSayTheSame(t *testing.T) {
+	limits := `
+		[limit.all]
+		match = { path = ["/x", "/y"] }
+		key = ["path"]
+		algorithm = "sliding_window"
+		rate = "20/366d"
+		[limit.big]
+		key = ["query:big"]
+		missing = "skip"
+		algorithm = "token_bucket"
+		rate = "1000000/366d"
+		burst = 285
+		cost = "header:X-Cost"
+		cost_max = 50
+		[limit.big2]
+		key = ["query:big"]
+		missing = "skip"
+		algorithm = "token_bucket"
+		rate = "1000000/366d"
+		burst = 284
+		cost = "header:X-Cost"
+		cost_max = 50
+		[limit.none]
+		match = { path = "/none" }
+		key = []
+		algorithm = "fixed_window"
+		rate = "0/s"
+		[limit.watch]
+		key = ["host"]
+		algorithm = "sliding_counter"
+		rate = "9/366d"
+		mode = "shadow"
+		[allow.free]
+		match = { path = "/free" }
+		[deny.no]
+		match = { path = "/no" }`
+	s := startPack(t, startRedis(t), `admitted_headers = true, headers = "both"`, siteConf{limits: limits, server: `
+		location / { proxy_pass http://app; }`})
+	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+startRedis(t).url(), "--redis-timeout=20s", "--headers=both").checker()
+	headers := []string{"RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"}
+	random := rand.New(rand.NewPCG(5, 5))
+	statuses := map[string]int{}
+	for i := range 300 {
+		line := "GET " + []string{"/x", "/y", "/z", "/none", "/free", "/no"}[random.IntN(6)] + []string{"", "?big=1", "?big=2"}[random.IntN(3)]
+		cost := fmt.Sprint("X-Cost: ", random.IntN(9))
+		want := service.check(t, line, []string{"X-Original-Host: site.test", "X-Real-IP: 127.0.0.1", cost}, append(headers, "X-Authz-Limit")...)
+		if strings.HasPrefix(want, "200") { // nginx alone is told who admitted
+			want, _, _ = strings.Cut(want, " X-Authz-Limit=")
+		}
+		got := s.send(t, line, "", cost).show(append(headers, "X-Authz-Limit")...)
+		if withoutSeconds(t, got) != withoutSeconds(t, want) {
+			t.Errorf("%d: %s, %s\nthe pack says    %s\nthe service says %s", i, line, cost, got, want)
+		}
+		statuses[want[:3]]++
+	}
+	if statuses["200"] == 0 || statuses["429"] == 0 || statuses["403"] == 0 {
+		t.Errorf("answers %v, want some of each", statuses)
+	}
+}
+
+var answerSeconds = regexp.MustCompile(`(;t=| X-RateLimit-Reset=| Retry-After=)([0-9]+)`)
+
+// withoutSeconds is an answer without its seconds. Of a refusal they are the same in each header.
+func withoutSeconds(t *testing.T, answer string) string {
+	t.Helper()
+	all := answerSeconds.FindAllStringSubmatch(answer, -1)
+	for _, m := range all {
+		if strings.HasPrefix(answer, "429") && m[2] != all[0][2] {
+			t.Errorf("%s has seconds that differ", answer)
+		}
+	}
+	return answerSeconds.ReplaceAllString(answer, "$1")
+}

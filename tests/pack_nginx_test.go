@@ -1,0 +1,60 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// startPackNginx starts an nginx that has the OpenResty pack, and tests/lua, on its Lua path. conf is
+// what stands in http{}, and may have an init_by_lua_block.
+func startPackNginx(t testing.TB, workers int, conf string, files map[string]string) *nginxServer {
+	t.Helper()
+	main := fmt.Sprintf(`
+		load_module /usr/lib/nginx/modules/ndk_http_module.so;
+		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+		worker_processes %d;`, workers)
+	return startNginxWith(t, main, fmt.Sprintf(`lua_package_path "%s/?.lua;%s/?.lua;;";`,
+		absolute(t, "../lua"), absolute(t, "lua"))+conf, files)
+}
+
+func absolute(t testing.TB, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// initError is what nginx says of a configuration that it refuses. lua is the folder of the pack.
+func initError(t testing.TB, lua, conf string) string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nginx.conf")
+	text := fmt.Sprintf(`
+		load_module /usr/lib/nginx/modules/ndk_http_module.so;
+		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+		daemon off;
+		pid nginx.pid;
+		events { }
+		http {
+			access_log off;
+			lua_package_path "%s/?.lua;;";
+			%s
+		}`, lua, conf)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, "nginx", "-p", dir, "-c", file, "-e", "stderr").CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("nginx takes this, want an error:\n%s\n%s", conf, said)
+	}
+	return string(said)
+}

@@ -1,0 +1,187 @@
+package tests
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// policyNginx is an nginx of two workers that watch policy.json.
+type policyNginx struct{ *nginxServer }
+
+func startPolicyNginx(t testing.TB, policy string) policyNginx {
+	t.Helper()
+	return policyNginx{startPackNginx(t, 2, `
+		lua_shared_dict watch 1m;
+		init_by_lua_block { require("watch").start(ngx.config.prefix() .. "policy.json") }
+		init_worker_by_lua_block { require("watch").work() }
+		server {
+			listen LISTEN;
+			location /workers { content_by_lua_block { require("watch").show() } }
+		}`, map[string]string{"policy.json": policy})}
+}
+
+// replace puts another file in the place of the policy, in one step.
+func (n policyNginx) replace(t testing.TB, policy string) {
+	t.Helper()
+	n.write(t, "new.json", policy)
+	if err := os.Rename(filepath.Join(n.dir, "new.json"), filepath.Join(n.dir, "policy.json")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workers is how often each of the two workers has looked, and its version and failure.
+func (n policyNginx) workers(t testing.TB) (looks [2]int, has [2]string) {
+	t.Helper()
+	lines := strings.Split(n.send(t, "GET /workers", "").body, "\n")
+	for id := range has {
+		count, state, _ := strings.Cut(lines[id], " ")
+		looks[id], _ = strconv.Atoi(count)
+		has[id] = state
+	}
+	return looks, has
+}
+
+// await waits until every worker has the version, and the failure.
+func (n policyNginx) await(t testing.TB, version, failure string) {
+	t.Helper()
+	want := version + " " + failure
+	if failure != "" {
+		want = version + " " + filepath.Join(n.dir, "policy.json") + failure
+	}
+	var has [2]string
+	defer func() {
+		if t.Failed() {
+			t.Logf("the workers have\n%s\n%s\nwant\n%s", has[0], has[1], want)
+		}
+	}()
+	await(t, "such policy in both workers", func() bool {
+		_, has = n.workers(t)
+		return has == [2]string{want, want}
+	})
+}
+
+func policyVersion(json string) string { return json[len(`{"version":"`):][:64] }
+
+// signed is the text with the version that is right for it.
+func signed(json string) string {
+	rest := json[77:]
+	return fmt.Sprintf(`{"version":"%x"%s`, sha256.Sum256([]byte(rest)), rest)
+}
+
+func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
+	const limit = `[limit.a]
+		key = ["ip"]
+		algorithm = "fixed_window"
+		rate = "%d/s"
+	`
+	one := string(compile(t, fmt.Sprintf(limit, 1)).JSON())
+	two := string(compile(t, fmt.Sprintf(limit, 2)).JSON())
+	n := startPolicyNginx(t, one)
+	refused := func(policy, failure string) {
+		t.Helper()
+		n.replace(t, policy)
+		n.await(t, policyVersion(one), failure)
+	}
+	n.await(t, policyVersion(one), "")
+	n.replace(t, two)
+	n.await(t, policyVersion(two), "")
+	n.replace(t, one) // going back is an operator's right
+	n.await(t, policyVersion(one), "")
+
+	cut := func(rest string) string {
+		return fmt.Sprintf(": is cut short or changed: SHA-256 %x, want the version, %s", sha256.Sum256([]byte(rest)), policyVersion(two))
+	}
+	refused("", `: begins with , want {"version":"...", as authz compile writes it`)
+	refused(two[:40], `: begins with `+two[:20]+`, want {"version":"...", as authz compile writes it`)
+	refused(two[:77], cut(""))
+	refused(two[:len(two)-1], cut(two[77:len(two)-1]))
+	refused(two+"\n", cut(two[77:]+"\n"))
+	changed := strings.Replace(two, `"limit":2`, `"limit":3`, 1)
+	refused(changed, cut(changed[77:]))
+	refused(signed(strings.Replace(two, `"shadow":false`, `"shade":false`, 1)), ": is from another release of authz: unknown shade in limit.a")
+	refused(signed(strings.Replace(two, `"key_prefix":"authz"`, `"key_prefix":null`, 1)), ": is from another release of authz: no key_prefix in the set")
+
+	for _, row := range [][3]string{
+		{`"on_error":"local"`, `"on_error":"queue"`, "unknown on_error queue in limit.a"},
+		{`,"on_error":"local"`, ``, "unknown on_error nil in limit.a"},
+		{`"on_error":"local"`, `"on_error":"local","missing":"guess"`, "unknown missing guess in limit.a"},
+		{`"algorithm":"fixed_window"`, `"algorithm":"moving_window"`, "unknown algorithm moving_window in limit.a"},
+		{`"kind":"ip"`, `"kind":"asn"`, "unknown kind of key part asn in limit.a"},
+		{`"limit":2`, `"limit":2,"share":{"limit":1,"per":5}`, "unknown per in limit.a"},
+	} {
+		if !strings.Contains(two, row[0]) {
+			t.Fatalf("no %s in %s", row[0], two)
+		}
+		refused(signed(strings.Replace(two, row[0], row[1], 1)), ": is from another release of authz: "+row[2])
+	}
+
+	n.replace(t, two)
+	n.await(t, policyVersion(two), "")
+	if err := os.Remove(filepath.Join(n.dir, "policy.json")); err != nil {
+		t.Fatal(err)
+	}
+	n.await(t, policyVersion(two), ": No such file or directory")
+	n.replace(t, one)
+	n.await(t, policyVersion(one), "")
+
+	// Each worker says each of the fifteen failures once, and each of the four newer files.
+	n.quit(t)
+	log := n.read(t, "error.log")
+	for said, want := range map[string]int{"the limits stay as they are": 2 * 15, "new limits, version": 2 * 4} {
+		if got := strings.Count(log, said); got != want {
+			t.Errorf("%q is said %d times, want %d:\n%s", said, got, want, log)
+		}
+	}
+}
+
+// TestALookForANewerPolicyReadsItsHeadAlone lets the workers look at a policy of a megabyte.
+func TestALookForANewerPolicyReadsItsHeadAlone(t *testing.T) {
+	n := startPolicyNginx(t, string(compile(t, manyOverrides(10000)).JSON()))
+	looks := func(count int) {
+		t.Helper()
+		before, _ := n.workers(t)
+		await(t, "look of both workers", func() bool {
+			now, _ := n.workers(t)
+			return now[0] >= before[0]+count && now[1] >= before[1]+count
+		})
+	}
+	looks(1)
+	before := n.bytesRead(t)
+	looks(3)
+	if got := n.bytesRead(t) - before; got > 500<<10 { // our own requests are in it
+		t.Errorf("three looks of two workers read %d bytes, want a hundred a look, and no megabyte", got)
+	}
+}
+
+// bytesRead is what the workers have read from files and sockets.
+func (n policyNginx) bytesRead(t testing.TB) (total int) {
+	t.Helper()
+	for _, worker := range regexp.MustCompile(`start worker process (\d+)`).FindAllStringSubmatch(n.read(t, "error.log"), -1) {
+		io, err := os.ReadFile("/proc/" + worker[1] + "/io")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, err := strconv.Atoi(regexp.MustCompile(`rchar: (\d+)`).FindStringSubmatch(string(io))[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += bytes
+	}
+	return total
+}
+
+// manyOverrides is a limits file with overrides for API keys k0, k1 and so on.
+func manyOverrides(count int) string {
+	var b strings.Builder
+	b.WriteString("[limit.plan]\nkey = [\"header:X-API-Key\"]\nmissing = \"ip\"\nalgorithm = \"token_bucket\"\nrate = \"10/s\"\n")
+	for i := range count {
+		fmt.Fprintf(&b, "[override.plan.k%d]\nrate = \"%d/s\"\n", i, 11+i%90)
+	}
+	return b.String()
+}

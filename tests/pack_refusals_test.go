@@ -1,0 +1,278 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const cachedLimits = `
+	[limit.day]
+	key = ["header:X-Who"]
+	missing = "share"
+	algorithm = "fixed_window"
+	rate = "3/366d"
+	cost = "header:X-Cost"
+	cost_max = 1
+	[limit.a]
+	match = { path = "/three" }
+	key = ["header:X-Who"]
+	missing = "share"
+	algorithm = "token_bucket"
+	rate = "1/100d"
+	burst = 1
+	[limit.b]
+	match = { path = "/three" }
+	key = ["header:X-Who"]
+	missing = "share"
+	algorithm = "token_bucket"
+	rate = "1/300d"
+	burst = 1
+	[limit.c]
+	match = { path = "/three" }
+	key = ["header:X-Who"]
+	missing = "share"
+	algorithm = "token_bucket"
+	rate = "1/200d"
+	burst = 1
+	[limit.watch]
+	key = []
+	algorithm = "fixed_window"
+	rate = "1000/366d"
+	mode = "shadow"`
+
+// startCached is a pack with a refusal cache that works: an epoch has been read.
+func startCached(t *testing.T, limits string) *site {
+	t.Helper()
+	s := startPack(t, startRedis(t), "refusal_cache = true", siteConf{limits: limits})
+	s.useUp(t, "first")
+	return s
+}
+
+// useUp uses up the three of a caller, and returns when refusals come from the cache.
+func (s *site) useUp(t *testing.T, who string) {
+	t.Helper()
+	same(t, s.sendAll(t, 3, "GET /", "X-Who: "+who, "X-Cost: 1"), "200 200 200")
+	s.awaitCached(t, "GET /", "X-Who: "+who, "X-Cost: 1")
+}
+
+// awaitCached sends a request that is refused, until the cache refuses it.
+func (s *site) awaitCached(t *testing.T, line string, header ...string) {
+	t.Helper()
+	before := s.cached(t)
+	await(t, "refusal from the cache", func() bool {
+		same(t, s.sendAll(t, 1, line, header...), "429")
+		return s.cached(t) > before
+	})
+}
+
+// cached is how many requests the cache refused.
+func (s *site) cached(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(s.metric(t, "authz_cached_refusals_total"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestARefusalIsRememberedUntilItsWaitIsOver(t *testing.T) {
+	s := startCached(t, cachedLimits)
+	s.useUp(t, "me")
+	asked, watched := s.asked(t), s.metric(t, `authz_decisions_total{limit="watch",verdict="shadow_admitted"}`)
+	same(t, s.sendAll(t, 5, "GET /", "X-Who: me"), "429 429 429 429 429")
+	if n := s.asked(t); n != asked {
+		t.Errorf("Redis was asked %d times about what is remembered", n-asked)
+	}
+	// Shadows are not evaluated then.
+	same(t, s.metric(t, `authz_decisions_total{limit="watch",verdict="shadow_admitted"}`), watched)
+	got := s.send(t, "GET /", "", "X-Who: me")
+	seconds := got.header.Get("Retry-After")
+	same(t, got.show("Retry-After", "RateLimit", "RateLimit-Policy", "X-Authz-Limit"), strings.ReplaceAll(
+		`429 Retry-After=SECONDS RateLimit="day";r=0;t=SECONDS RateLimit-Policy="day";q=3;w=31622400 X-Authz-Limit=day`, "SECONDS", seconds))
+	// It is one key's refusal, and one limit's.
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: you"), "200")
+}
+
+// Of several that are remembered the one that refuses longest answers, and each is counted.
+func TestTheLongestOfTheRememberedRefusalsAnswers(t *testing.T) {
+	s := startCached(t, cachedLimits)
+	same(t, s.sendAll(t, 1, "GET /three", "X-Who: me"), "200")
+	s.awaitCached(t, "GET /three", "X-Who: me")
+	limited := func() (text string) {
+		for _, limit := range []string{"a", "b", "c"} {
+			text += s.metric(t, fmt.Sprintf(`authz_decisions_total{limit="%s",verdict="limited"}`, limit)) + " "
+		}
+		return text
+	}
+	asked, cached, before := s.asked(t), s.cached(t), limited()
+	var n int
+	fmt.Sscan(before, &n)
+	same(t, before, fmt.Sprintf("%d %[1]d %[1]d ", n))
+	for range 5 {
+		same(t, s.send(t, "GET /three", "", "X-Who: me").show("X-Authz-Limit"), "429 X-Authz-Limit=b")
+	}
+	same(t, fmt.Sprint(s.asked(t), s.cached(t)), fmt.Sprint(asked, cached+5))
+	same(t, limited(), fmt.Sprintf("%d %[1]d %[1]d ", n+5))
+}
+
+// A wait that ends is over: a second later at most the caller is admitted, by Redis, and not before.
+func TestAShortRefusalIsForgottenInTime(t *testing.T) {
+	s := startCached(t, cachedLimits+`
+		[limit.second]
+		match = { path = "/second" }
+		key = []
+		algorithm = "sliding_window"
+		rate = "1/2s"`)
+	same(t, s.sendAll(t, 1, "GET /second"), "200")
+	var from, to time.Time // the last one was admitted between them
+	for who := range 4 {
+		cached := s.cached(t)
+		var sent, answered time.Time
+		await(t, "next admission", func() bool {
+			sent = time.Now()
+			status := s.send(t, "GET /second", "", fmt.Sprint("X-Who: ", who)).status
+			answered = time.Now()
+			if status != 200 && !to.IsZero() && sent.Sub(to) > 3*time.Second {
+				t.Fatalf("refused %v after the one before, want 2 s", sent.Sub(to))
+			}
+			return status == 200
+		})
+		if !from.IsZero() && answered.Sub(from) < 2*time.Second {
+			t.Errorf("admitted %v after the one before, want 2 s", answered.Sub(from))
+		}
+		if s.cached(t) == cached {
+			t.Error("none of the refusals came from the cache")
+		}
+		from, to = sent, answered
+	}
+}
+
+// The wait that Redis names counts from before it was asked: a reply that takes two seconds refuses
+// nobody two seconds longer.
+func TestALateReplyLengthensNoRefusal(t *testing.T) {
+	r := startRedis(t)
+	var late atomic.Bool
+	front := inFrontOf(t, r, func(client, server net.Conn) {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(buf)
+			if err != nil {
+				return
+			}
+			isTake := bytes.Contains(buf[:n], []byte("evalsha"))
+			server.Write(buf[:n])
+			if n, err = server.Read(buf); err != nil {
+				return
+			}
+			if isTake && late.Load() {
+				time.Sleep(2 * time.Second) // this is the reply that takes its time
+			}
+			client.Write(buf[:n])
+		}
+	})
+	s := startPack(t, nil, frontOption("redis", front, "20s")+", refusal_cache = true", siteConf{limits: `
+		[limit.hour]
+		key = ["header:X-Who"]
+		missing = "share"
+		algorithm = "token_bucket"
+		rate = "1/h"
+		burst = 1`})
+	s.redis = r
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: first"), "200")
+	s.awaitCached(t, "GET /", "X-Who: first") // the epoch is known
+
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: me"), "200")
+	end := time.Now().Add(time.Hour)
+	late.Store(true)
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: me"), "429")
+	asked, sent := s.asked(t), time.Now()
+	got := s.send(t, "GET /", "", "X-Who: me")
+	same(t, fmt.Sprint(got.status, s.asked(t)), fmt.Sprint(429, asked)) // by the cache
+	seconds, err := strconv.Atoi(got.header.Get("Retry-After"))
+	if most := int(math.Ceil(end.Sub(sent).Seconds())); err != nil || seconds > most {
+		t.Errorf("refused for %d s more, want %d s at most (%v)", seconds, most, err)
+	}
+}
+
+// Only a cost of 1 is remembered and refused: another cost may fit.
+func TestOnlyACostOfOneIsRemembered(t *testing.T) {
+	s := startCached(t, strings.ReplaceAll(cachedLimits, "cost_max = 1", "cost_max = 3"))
+	asked := s.asked(t)
+	same(t, s.sendAll(t, 2, "GET /", "X-Who: me", "X-Cost: 2"), "200 429")
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: me", "X-Cost: 1"), "200")
+	same(t, s.sendAll(t, 2, "GET /", "X-Who: me", "X-Cost: 1"), "429 429")
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: me", "X-Cost: 2"), "429")
+	if n := s.asked(t) - asked; n != 5 {
+		t.Errorf("Redis was asked %d times, want 5 of 6: only the second refusal of cost 1 was remembered", n)
+	}
+}
+
+func TestAnEditedLimitForgetsItsRefusals(t *testing.T) {
+	s := startCached(t, cachedLimits)
+	s.useUp(t, "me")
+	raised := strings.ReplaceAll(cachedLimits, "3/366d", "5/366d")
+	replaceFile(t, filepath.Join(s.dir, "limits.json"), string(compile(t, raised).JSON()))
+	for range 2 {
+		await(t, "raised limit", func() bool { return s.send(t, "GET /", "", "X-Who: me").status == 200 })
+	}
+	same(t, s.sendAll(t, 1, "GET /", "X-Who: me"), "429")
+}
+
+// Whoever resets a key writes another epoch, and is heard; a key that just goes is not.
+func TestAResetIsHeard(t *testing.T) {
+	ctx := context.Background()
+	s := startCached(t, cachedLimits)
+	s.useUp(t, "me")
+	for _, key := range s.redis.Keys(ctx, "authz:v1:*").Val() {
+		s.redis.Del(ctx, key)
+	}
+	same(t, s.sendAll(t, 2, "GET /", "X-Who: me"), "429 429")
+	s.redis.Incr(ctx, "authz:v1:epoch")
+	begun := s.redis.calls(t, "get") // of the epoch alone, while Redis is not asked
+	await(t, "admission after the reset", func() bool {
+		reads := s.redis.calls(t, "get") - begun
+		status := s.send(t, "GET /", "", "X-Who: me").status
+		if status != 200 && reads > 2 {
+			t.Fatalf("still refused after %d reads of the epoch, which are two a second, want 2 at most", reads)
+		}
+		return status == 200
+	})
+	same(t, s.sendAll(t, 3, "GET /", "X-Who: me"), "200 200 429")
+}
+
+// One worker reads the epoch, twice a second.
+func TestTheEpochIsReadTwiceASecondByOneWorker(t *testing.T) {
+	s := startCached(t, cachedLimits)
+	before, begun := s.redis.calls(t, "get"), time.Now()
+	await(t, "sixth read", func() bool { return s.redis.calls(t, "get") >= before+6 })
+	if took := time.Since(begun); took < 2*time.Second || took > 30*time.Second {
+		t.Errorf("6 reads took %v, want about 3 s", took)
+	}
+}
+
+// While nobody can read the epoch, refusals are Redis's to say.
+func TestWithoutAnEpochRedisIsAsked(t *testing.T) {
+	ctx := context.Background()
+	s := startCached(t, cachedLimits)
+	s.useUp(t, "me")
+	s.redis.LPush(ctx, "authz:v1:epoch", "no text") // GET fails
+	await(t, "refusal by Redis", func() bool {
+		asked := s.asked(t)
+		same(t, s.sendAll(t, 1, "GET /", "X-Who: me"), "429")
+		return s.asked(t) > asked
+	})
+	asked, cached := s.asked(t), s.cached(t)
+	same(t, s.sendAll(t, 5, "GET /", "X-Who: me"), "429 429 429 429 429")
+	same(t, fmt.Sprint(s.asked(t), s.cached(t)), fmt.Sprint(asked+5, cached))
+	s.redis.Del(ctx, "authz:v1:epoch")
+	s.awaitCached(t, "GET /", "X-Who: me")
+}

@@ -1,0 +1,118 @@
+package tests
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// With resty.redis, OpenResty's client: TLS with a certificate that is verified, TCP and unix sockets, and
+// timeouts of their own.
+func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
+	library := os.Getenv("AUTHZ_RESTY_REDIS")
+	if library == "" {
+		library = absolute(t, "lua/newer")
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key)
+	tlsPort, tcpPort := freePort(t), freePort(t)
+	r := startRedis(t, "--tls-port", tlsPort, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no", "--tls-ca-cert-file", cert, "--port", tcpPort)
+	slow, err := net.Listen("tcp", "127.0.0.1:0") // connects, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+
+	stores := fmt.Sprintf(`{
+		tcp = {port = %[1]s, timeout = "10s"},
+		unix = {socket = "%[3]s", connect_timeout = "9s", send_timeout = "10s", read_timeout = "11s"},
+		tls = {port = %[2]s, tls = true, tls_name = "redis", timeout = "10s"},
+		stranger = {port = %[2]s, tls = true, tls_name = "other.test", timeout = "10s"},
+		nameless = {port = %[2]s, tls = true, timeout = "10s"},
+		unverified = {port = %[2]s, tls = true, tls_verify = false, timeout = "10s"},
+		plain = {port = %[2]s, timeout = "10s"},
+		connecting = {port = %[5]d, connect_timeout = "100ms", send_timeout = "1m", read_timeout = "1m"},
+		sending = {port = %[4]d, connect_timeout = "1m", send_timeout = "100ms", read_timeout = "1m"},
+		reading = {port = %[4]d, connect_timeout = "1m", send_timeout = "1m", read_timeout = "100ms"},
+	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port, fullPort(t))
+	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
+		lua_ssl_trusted_certificate %s;
+		lua_ssl_verify_depth 1;
+		lua_shared_dict authz 1m;
+		init_by_lua_block {
+			package.path = "%s/?.lua;" .. package.path
+			require("driver").start(%s)
+		}
+		server {
+			listen LISTEN;
+			client_max_body_size 32m;
+			client_body_buffer_size 32m;
+			location ~ ^/redis/?(.*)$ {
+				content_by_lua_block { local d = require "driver"; d.take(d.redis[ngx.var[1]]) }
+			}
+		}`, cert, library, stores), nil)}
+	defer p.client.CloseIdleConnections()
+	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
+	for _, row := range [][2]string{{"tcp", "admitted"}, {"unix", "admitted"}, {"tls", "admitted"}, {"stranger", "network"},
+		{"nameless", "network"}, {"unverified", "admitted"}, {"stranger", "network"}, {"plain", "network"}, {"tls", "admitted"}} {
+		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
+	}
+	large := check(c.Limit, strings.Repeat("u", 16<<20), 1) // no buffer takes it
+	for _, name := range []string{"connecting", "sending", "reading"} {
+		begun, what := time.Now(), c
+		if name == "sending" {
+			what = large
+		}
+		same(t, name+" "+packStore{p, "/redis/" + name}.kind(what), name+" timeout")
+		if took := time.Since(begun); took < 100*time.Millisecond || took > 30*time.Second {
+			t.Errorf("%s took %v, want 100 ms and no minute", name, took)
+		}
+	}
+	same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "995")
+
+	r.signal(t, syscall.SIGKILL)
+	same(t, packStore{p, "/redis/tls"}.kind(c), "network")
+}
+
+// freePort is a TCP port that was free a moment ago.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// fullPort is a TCP port to which nobody connects any more: its queue is full.
+func fullPort(t testing.TB) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := at.(*syscall.SockaddrInet4).Port
+	waiting, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port)) // all that it has room for
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { waiting.Close() })
+	return port
+}
