@@ -44,8 +44,9 @@ local number = {["1"] = 1}
 
 -- The checks that wrote their own numbers: algorithm, a, b, c, cost, what a charge adds to what is
 -- used, whether this is no shadow; then what helps to read the states of its keys and to write
--- them: of a bucket w in digits, of windows a pattern; a format.
-local rows, row_count = {}, 0
+-- them: of a bucket w in digits, of aligned windows a pattern, of a log the time up to which its
+-- members count no more; a format.
+local rows, row_count, now_text = {}, 0, nil
 local row, algorithm, a, b, c, cost, amount, enforced, hint
 local used_of_bucket, answer_of_bucket, used_of_fixed, answer_of_fixed
 local used_of_counter, answer_of_counter, answer_of_log, members_of_log
@@ -140,6 +141,7 @@ repeat
               end
             else
               right, before_of = right and a <= 10000 and c == 0 and cost <= 100, before_of or {false}
+              hint, now_text = format("%d", now_us - b), now_text or format("%d", now_us)
               if not answer_of_log then
 -- include log_answer
 -- include log_members
@@ -198,8 +200,7 @@ repeat
           else
             if used > 0 then
               -- What does not count is counted: it is less.
-              older = call("ZCOUNT", key, "-inf", format("%d", now_us - b))
-              since = call("ZCOUNT", key, format("%d", now_us), "+inf")
+              older, since = call("ZCOUNT", key, "-inf", hint), call("ZCOUNT", key, now_text, "+inf")
               if since > 0 then later = call("ZCOUNT", key, format("(%d", now_us + b), "+inf") end
               used = used - older - later
             end
@@ -326,7 +327,6 @@ repeat
   end
 
   -- What is charged is written.
-  local now_text
   for i = 1, check do
     local used, this = used_of[i], row_of[i]
     if this and used ~= stored_of[i] then
@@ -356,7 +356,6 @@ repeat
         end
       else
         local charged, first = used - stored_of[i], 0
-        now_text = now_text or format("%d", now_us)
         if before_of[i] > 0 then first = call("ZCOUNT", key, now_text, now_text) end
         -- ZADD comes first: a Redis that is out of memory refuses it, and then nothing is done.
         repeat
@@ -364,7 +363,7 @@ repeat
           call("ZADD", key, unpack(members_of_log(now_text, first, some)))
           first, charged = first + some, charged - some
         until charged == 0
-        if left > 0 then call("ZREMRANGEBYSCORE", key, "-inf", format("%d", now_us - b)) end
+        if left > 0 then call("ZREMRANGEBYSCORE", key, "-inf", this[8]) end
         if number_of[i] > 0 then call("ZREMRANGEBYSCORE", key, format("(%d", now_us + b), "+inf") end
         call("PEXPIRE", key, ttl_ms)
       end

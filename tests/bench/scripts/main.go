@@ -5,7 +5,8 @@
 //	go run ./scripts [-time] [-only REGEXP] [FOLDER ...]
 //
 // A folder holds composed scripts; several, such as those of two commits, stand side by side. The
-// default is ../../redisscripts/v1. It writes a Markdown table.
+// default is ../../redisscripts/v1. It writes a Markdown table; times are medians of rounds in which the
+// folders take turns, in brackets what Redis itself says that the calls took (INFO commandstats).
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -31,9 +33,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	measure, unit := (*server).count, "instructions a check"
+	measure, unit, format, rounds := (*server).count, "instructions a check", "%.0f", 1
 	if *timed {
-		measure, unit = (*server).time, "CPU µs a check"
+		measure, unit, format, rounds = (*server).time, "CPU µs a check", "%.1f", 7
 	}
 	s := startRedis(!*timed)
 	defer s.stop()
@@ -50,12 +52,31 @@ func main() {
 		if !wanted.MatchString(one.name) {
 			continue
 		}
-		cells := make([]string, len(folders))
-		for j := range folders {
-			cells[j] = measure(s, columns[j][i])
+		found := make([][][]float64, len(folders)) // by folder, number, round
+		for range rounds {
+			for j := range folders {
+				for k, v := range measure(s, columns[j][i]) {
+					if k == len(found[j]) {
+						found[j] = append(found[j], nil)
+					}
+					found[j][k] = append(found[j][k], v)
+				}
+			}
 		}
-		fmt.Printf("| %s | %s |\n", one.name, strings.Join(cells, " | "))
+		fmt.Print("| ", one.name)
+		for _, numbers := range found {
+			fmt.Printf(" | "+format, median(numbers[0]))
+			if len(numbers) > 1 {
+				fmt.Printf(" ("+format+")", median(numbers[1]))
+			}
+		}
+		fmt.Println(" |")
 	}
+}
+
+func median(numbers []float64) float64 {
+	slices.Sort(numbers)
+	return numbers[len(numbers)/2]
 }
 
 // load loads the scripts of a folder, and returns their SHA by name.

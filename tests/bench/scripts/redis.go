@@ -142,14 +142,14 @@ func (c *conn) run(one series, i, end int) {
 }
 
 // count is the instructions of a check of a series.
-func (s *server) count(one series) string {
+func (s *server) count(one series) []float64 {
 	s.must("FLUSHALL")
 	s.conn.run(one, 0, one.before)
 	s.ping()
 	s.conn.run(one, one.before, one.before+one.calls)
 	counted := s.ping()
 	// The end of the first PING and the beginning of the second are in it.
-	return fmt.Sprintf("%.0f", float64(counted-s.ping())/float64(one.calls*one.checks))
+	return []float64{float64(counted-s.ping()) / float64(one.calls*one.checks)}
 }
 
 // ping ends a count and returns it.
@@ -169,9 +169,9 @@ func (s *server) ping() int {
 	return n
 }
 
-// time is the CPU time of a check of a series, in Redis alone, with all lanes busy; and in brackets
-// what Redis says that it took for the commands themselves.
-func (s *server) time(one series) string {
+// time is the CPU time of a check of a series in Redis alone, with all lanes busy, and the time that
+// Redis says it took for the calls, without reading and writing; both in µs.
+func (s *server) time(one series) []float64 {
 	const repeated = 20
 	s.must("FLUSHALL")
 	s.conn.run(one, 0, one.before)
@@ -195,16 +195,16 @@ func (s *server) time(one series) string {
 	all.Wait()
 	checks := float64(repeated * one.calls * one.checks)
 	us := float64(s.cpuNS()-start) / 1000 / checks
-	var inside float64
+	var said float64
 	for line := range strings.Lines(s.must("INFO", "commandstats")) {
 		var calls, usec float64
 		name, rest, _ := strings.Cut(line, ":")
 		fmt.Sscanf(rest, "calls=%g,usec=%g", &calls, &usec)
-		if calls == repeated*float64(one.calls) && strings.HasPrefix(name, "cmdstat_") {
-			inside = max(inside, usec/checks)
+		if name == "cmdstat_"+one.command {
+			said = usec / checks
 		}
 	}
-	return fmt.Sprintf("%.2f (%.2f)", us, inside)
+	return []float64{us, said}
 }
 
 // cpuNS is the CPU time that the server has used.

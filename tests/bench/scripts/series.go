@@ -7,13 +7,14 @@ import (
 
 // A series is calls of one kind: some before, to fill the buckets, and those that are measured.
 type series struct {
-	name   string
-	checks int // a call
-	before int
-	calls  int
-	lanes  int // connections at once, when time is measured
-	call   func(i int) []byte
-	reply  string // how each measured reply begins
+	name    string
+	command string // as INFO commandstats calls it
+	checks  int    // a call
+	before  int
+	calls   int
+	lanes   int // connections at once, when time is measured
+	call    func(i int) []byte
+	reply   string // how each measured reply begins
 }
 
 // A limit is a row of numbers for take and another one for the script of its algorithm.
@@ -46,7 +47,7 @@ func key(limit, client int) string {
 // allSeries are the series for one folder of scripts. rows: its take lets checks share numbers.
 func allSeries(sha map[string]string, rows bool) (all []series) {
 	plain := func(name, reply string, words ...string) {
-		all = append(all, series{name, 1, clients, clients, 64, func(i int) []byte {
+		all = append(all, series{name, strings.ToLower(words[0]), 1, clients, clients, 64, func(i int) []byte {
 			if i < clients && words[0] != "INCR" {
 				return command("SET", key(0, i), "1:3600000:1767225600000000")
 			}
@@ -56,12 +57,12 @@ func allSeries(sha map[string]string, rows bool) (all []series) {
 	plain("GET", "$", "GET")
 	plain("INCR", ":", "INCR")
 	plain("SET PX", "+", "SET", "1:3600000:1767225600000000", "PX", "3600000")
-	all = append(all, series{"EVALSHA return 1", 1, clients, clients, 64, func(int) []byte {
+	all = append(all, series{"EVALSHA return 1", "evalsha", 1, clients, clients, 64, func(int) []byte {
 		return command("EVALSHA", sha["return 1"], "0")
 	}, ":1"})
 	for _, l := range limits {
 		name, _, _ := strings.Cut(l.name, ",")
-		all = append(all, series{l.name + ", its own script", 1, clients * rounds, clients, 64, func(i int) []byte {
+		all = append(all, series{l.name + ", its own script", "evalsha", 1, clients * rounds, clients, 64, func(i int) []byte {
 			return command(append([]string{"EVALSHA", sha[name], "1", key(0, i)}, strings.Fields(l.single)...)...)
 		}, "*4\r\n:1\r\n"})
 	}
@@ -91,13 +92,14 @@ func allSeries(sha map[string]string, rows bool) (all []series) {
 // takes is a series of calls of take with so many requests, each with a check of every limit.
 func takes(sha string, rows bool, name string, requests int, limits []limit) series {
 	return series{
-		name:   fmt.Sprintf("take, %d × %s", requests, name),
-		checks: requests * len(limits),
-		before: clients * rounds / requests,
-		calls:  clients / requests,
-		lanes:  max(2, 64/requests),
-		call:   func(i int) []byte { return takeCall(sha, rows, i*requests, requests, 1, limits) },
-		reply:  fmt.Sprintf("*%d\r\n:1\r\n:1\r\n", requests*(1+4*len(limits))),
+		name:    fmt.Sprintf("take, %d × %s", requests, name),
+		command: "evalsha",
+		checks:  requests * len(limits),
+		before:  clients * rounds / requests,
+		calls:   clients / requests,
+		lanes:   max(2, 64/requests),
+		call:    func(i int) []byte { return takeCall(sha, rows, i*requests, requests, 1, limits) },
+		reply:   fmt.Sprintf("*%d\r\n:1\r\n:1\r\n", requests*(1+4*len(limits))),
 	}
 }
 
