@@ -147,8 +147,11 @@ func (c *call) args(command any, script string) []any {
 
 // end gives every member the error of the call.
 func (c *call) end(err error) {
-	var said redis.Error
-	c.answered, c.late = err == nil || errors.As(err, &said), Kind(err) == "timeout"
+	c.answered, c.late = err == nil, false
+	if err != nil {
+		var said redis.Error
+		c.answered, c.late = errors.As(err, &said), Kind(err) == "timeout"
+	}
 	for _, p := range c.members {
 		p.err = err
 	}

@@ -50,14 +50,15 @@ func (e *kindError) Unwrap() error { return e.err }
 //
 // It is "" for nil.
 func Kind(err error) string {
+	if err == nil {
+		return "" // before what is below, which allocates
+	}
 	var known *kindError
 	var said redis.Error
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	switch {
-	case err == nil:
-		return ""
 	case errors.As(err, &known):
 		return known.kind
 	case errors.Is(err, redis.Nil):

@@ -74,6 +74,11 @@ func TestConcurrentRequestsShareCallsAndHardlyAllocate(t *testing.T) {
 	if got := float64(after.Mallocs-before.Mallocs) / (callers * times); got > most {
 		t.Errorf("%.2f allocations a request in batches of %d, want %v at most", got, callers*times/calls, most)
 	}
+	// A request alone costs what go-redis does for any.
+	alone, dst := []limits.Check{check(l, "ip=203.0.113.9", 1)}, make([]store.Result, 0, 1)
+	if got := testing.AllocsPerRun(100, func() { s.Take(context.Background(), 0, alone, false, dst) }); got > 10+most {
+		t.Errorf("%v allocations for a request alone, want 12 at most", got)
+	}
 }
 
 // Of a shared call, each request has its own answer or its own error.
