@@ -115,7 +115,12 @@ func TestTheLuaOfTheReadmeRuns(t *testing.T) {
 			match = { path = "/login" }
 			key = []
 			algorithm = "fixed_window"
-			rate = "1/366d"`,
+			rate = "1/366d"
+			[limit.log]
+			match = { path = "/log" }
+			key = []
+			algorithm = "sliding_window"
+			rate = "2/366d"`,
 		server: fmt.Sprintf(`
 			location = /captcha { content_by_lua_block { ngx.print("are you a robot") } }
 			location = /sms {
@@ -131,6 +136,8 @@ func TestTheLuaOfTheReadmeRuns(t *testing.T) {
 	same(t, s.send(t, "GET /login", "").body, "app GET /login 0 bytes")
 	same(t, s.send(t, "GET /login", "").body, "are you a robot")
 	same(t, s.send(t, "GET /else", "").body, "app GET /else 0 bytes")
+	same(t, s.sendAll(t, 3, "GET /log"), "200 200 429")
+	same(t, fmt.Sprint(r.ZCard(t.Context(), "authz:v1:{log}:log:sw").Val()), "2")
 	same(t, s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body+s.send(t, "GET /sms", "").body, "")
 	if got := s.send(t, "GET /sms", "").body; !regexp.MustCompile(`^wait 1[12]\d\d s\n$`).MatchString(got) {
 		t.Errorf("the fourth gets %q, want to wait 20 minutes", got)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"authz/limits"
 )
 
 // threeAnswers is a limit of each on_error, and paths under several of them.
@@ -117,10 +119,17 @@ func TestTheReadmesAccountIsEnoughToServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startRedis(t, "--aclfile", file)
-	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s",
+	all := ""
+	for algorithm := limits.TokenBucket; algorithm <= limits.SlidingCounter; algorithm++ {
+		all += fmt.Sprintf("[limit.%s]\nkey = [\"ip\"]\nalgorithm = %q\nrate = \"2/d\"\n", algorithm, algorithm)
+	}
+	all = strings.Replace(all, `"leaky_bucket"`, `"leaky_bucket"`+"\nmode = \"shadow\"", 1) // it is charged, and holds nothing up
+	a := startAuthz(t, "--limits="+limitsFile(t, all), "--redis="+r.url(), "--redis-timeout=20s", "--refusals-max=0",
 		"AUTHZ_REDIS_USER=authz", "AUTHZ_REDIS_PASSWORD=secret")
-	if got, want := a.checker().check(t, "GET /all", nil, "X-Authz-Degraded"), "200"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for _, want := range []string{"200", "200", "429"} { // the refusal looks for the oldest that has to leave
+		if got := a.checker().check(t, "GET /all", nil, "X-Authz-Degraded"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 	if status, body := a.get(t, "/readyz"); status != 200 || body != "serving\nstore: redis, answers\n" {
 		t.Errorf("/readyz: %d %q", status, body)
