@@ -47,7 +47,7 @@ func (r *Redis) Load(ctx context.Context) error {
 	for _, s := range redisscripts.All() {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
-			return fmt.Errorf("load script %s: %w", s.Name, err)
+			return fmt.Errorf("load script %s: %w", s.Name, sorted(err))
 		}
 		if sha != s.SHA {
 			return fmt.Errorf("load script %s: Redis calls it %s, want %s", s.Name, sha, s.SHA)
@@ -156,8 +156,5 @@ func (r *Redis) run(ctx context.Context, c *call) error {
 	if Kind(err) == "noscript" {
 		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))
 	}
-	if err != nil {
-		return &kindError{Kind(err), err}
-	}
-	return nil
+	return sorted(err)
 }
