@@ -115,6 +115,25 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// breaker makes the series of a breaker that is closed, and returns what tells them when it opens and closes.
+func (m *metrics) breaker() (show func(open bool)) {
+	state := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authz_breaker_state",
+		Help: "1 for the state of the breaker in front of Redis: open means that Redis is not asked, and on_error decides."}, []string{"state"})
+	m.registry.MustRegister(state)
+	openings := m.counter("authz_breaker_openings_total", "How often the breaker in front of Redis has opened.")
+	show = func(open bool) {
+		now, not := state.WithLabelValues("closed"), state.WithLabelValues("open")
+		if open {
+			now, not = not, now
+			openings.Inc()
+		}
+		now.Set(1)
+		not.Set(0)
+	}
+	show(false)
+	return show
+}
+
 // limitVerdicts is what a limit can say of a request.
 var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}
 

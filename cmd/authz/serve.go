@@ -186,24 +186,28 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	if err != nil {
 		return nil, nil, err
 	}
-	s.store = redis
 	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), holds) {
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
-	if err := loadScripts(redis); err != nil {
-		s.outage.begin(err, "Redis is not ready, on_error decides until it is", "Redis is ready", "redis", f.redacted())
-	}
 	watching, end := context.WithCancel(context.Background())
+	if err := loadScripts(redis); err != nil {
+		s.outage.awaitRedis(watching, f.redacted(), err, redis.Ping)
+	}
+	breaker := s.guard(watching, redis)
 	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
 		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
 	return func(ctx context.Context) string {
-		if err := redis.Ping(ctx); err != nil {
+		err := breaker.Cause()
+		if err == nil {
+			err = redis.Ping(ctx)
+		}
+		if err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}
-		if kind := s.outage.failing(); slices.Contains(unpinged, kind) {
+		if kind := s.outage.failing(); kind != "" {
 			return "redis, cannot charge: " + kind
 		}
 		return "redis, answers"
