@@ -1,12 +1,15 @@
 package tests
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -113,31 +116,48 @@ func TestProbesAreNobodysRequests(t *testing.T) {
 	same(t, ask.check(t, "GET /deny", nil), "200")
 }
 
-// answering passes commands and replies on, one after the other, but for an EVALSHA or EVAL that reply
-// has an answer to: an error, or that the connection ends.
+// answering passes commands and replies on, but for an EVALSHA or EVAL that reply has an answer to: an
+// error, or that the connection ends.
 func answering(client, server net.Conn, reply func(command []byte) string) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := client.Read(buf)
+	go io.Copy(client, server)
+	for from := bufio.NewReader(client); ; {
+		command, err := readCommand(from)
 		if err != nil {
 			return
 		}
-		if bytes.Contains(buf[:n], []byte("\r\neval")) {
-			switch text := reply(buf[:n]); text {
-			case "":
-			case "hang up":
-				return
-			default:
-				fmt.Fprintf(client, "-%s\r\n", text)
-				continue
-			}
+		text := ""
+		if bytes.Contains(command, []byte("\r\neval")) {
+			text = reply(command)
 		}
-		server.Write(buf[:n])
-		if n, err = server.Read(buf); err != nil {
+		switch text {
+		case "":
+			server.Write(command)
+		case "hang up":
 			return
+		default:
+			fmt.Fprintf(client, "-%s\r\n", text)
 		}
-		client.Write(buf[:n])
 	}
+}
+
+// readCommand reads a whole command as clients write them: *words, and for each $bytes and a line of so many.
+func readCommand(from *bufio.Reader) (command []byte, err error) {
+	line := func() (n int) {
+		text, e := from.ReadBytes('\n')
+		if err = e; err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(string(text[1:])))
+		}
+		command = append(command, text...)
+		return n
+	}
+	for words := line(); words > 0 && err == nil; words-- {
+		word := make([]byte, line()+2)
+		if err == nil {
+			_, err = io.ReadFull(from, word)
+		}
+		command = append(command, word...)
+	}
+	return command, err
 }
 
 // Failures that clients can cause open nothing: neither a limit that says "allow", nor by way of the breaker.
