@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"authz/limits"
 )
 
-// A Breaker stands in front of Redis. When a few requests in a row have found that it cannot be reached,
-// or does not answer in time, the breaker opens: nobody waits for Redis any more, whoever asks is told so
-// at once. Probes ask meanwhile, and never with anybody's request; the first that is answered closes it.
+// A breaker stands in front of a Redis server. When a few requests in a row have found that it cannot be
+// reached, or does not answer in time, the breaker opens: nobody waits for that server any more, whoever
+// asks is told so at once. Probes ask meanwhile, and never with anybody's request; the first that is
+// answered closes it.
 //
 // A request that is answered costs it three reads of memory: no lock is taken before something has failed.
-type Breaker struct {
-	store  Store
+// A nil breaker is always closed.
+type breaker struct {
+	ping   func(context.Context) error
 	turned func(error)
 
 	open  atomic.Pointer[openError] // what all are told; nil while the breaker is closed
@@ -27,20 +27,13 @@ type Breaker struct {
 
 	mu        sync.Mutex // of what follows, and of every change to what is above
 	machine   *gobreaker.CircuitBreaker[struct{}]
-	byClients bool // a client may have caused one of the failures since the last answer
-	opened    chan struct{}
-}
+	byClients bool          // a client may have caused one of the failures since the last answer
+	pause     time.Duration // between the latest two probes
+	closed    time.Time     // the latest time
 
-// An openError is why nobody is asked.
-type openError struct {
-	cause     error // the failure that opened the breaker
-	byClients bool
+	life context.Context // of the probes
+	end  context.CancelFunc
 }
-
-func (e *openError) Error() string {
-	return "Redis is not asked until a probe is answered: " + e.cause.Error()
-}
-func (e *openError) Unwrap() error { return e.cause }
 
 // inARow is how many failures open it. What fails together fails once: a request counts only if it began
 // after the one that counted before, so that it takes more than one hiccup, however many met that.
@@ -62,32 +55,56 @@ var outOfReach = []string{"timeout", "network", "pool", "noauth"}
 
 func reached(err error) bool { return !slices.Contains(outOfReach, Kind(err)) }
 
-// NewBreaker makes a breaker that is closed. It tells turned of each change, one after the other: why it
-// opens, or nil when it closes.
-func NewBreaker(s Store, turned func(error)) *Breaker {
-	return &Breaker{store: s, turned: turned, opened: make(chan struct{}, 1), machine: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= inARow },
-		IsSuccessful: reached,
-		Timeout:      1, // the next probe may try; Watch knows when
-	})}
+// An openError is why nobody is asked.
+type openError struct {
+	cause     error // the failure that opened the breaker
+	byClients bool
 }
 
-// Take is Store.Take of the store behind it, or an error of kind "breaker" at once. ClientCanCause says of
-// that what it says of the failures that have opened the breaker.
-func (b *Breaker) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+func (e *openError) Error() string {
+	return "Redis is not asked until a probe is answered: " + e.cause.Error()
+}
+func (e *openError) Unwrap() error { return e.cause }
+
+// newBreaker makes a breaker that is closed, and probes by ping. It tells turned of each change, one after
+// the other: why it opens, or nil when it closes.
+func newBreaker(ping func(context.Context) error, turned func(error)) *breaker {
+	b := &breaker{ping: ping, turned: turned, machine: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= inARow },
+		IsSuccessful: reached,
+		Timeout:      1, // the next probe may try: when it comes is for probe to say
+	})}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// stop ends the probes, for good.
+func (b *breaker) stop() {
+	if b != nil {
+		b.end()
+	}
+}
+
+// begin is for who is about to ask Redis: an error of kind "breaker", or what learn wants to hear.
+// ClientCanCause says of the error what it says of the failures that have opened the breaker.
+func (b *breaker) begin() (turn uint64, err error) {
+	if b == nil {
+		return 0, nil
+	}
 	if told := b.open.Load(); told != nil {
-		return dst, told
+		return 0, told
 	}
-	turn := b.turn.Load()
-	dst, err := b.store.Take(ctx, nowUS, checks, peek, dst)
-	if err != nil || b.shaky.Load() {
-		b.learn(turn, err)
-	}
-	return dst, err
+	return b.turn.Load(), nil
 }
 
 // learn takes in what came of a request that began in this turn.
-func (b *Breaker) learn(turn uint64, err error) {
+func (b *breaker) learn(turn uint64, err error) {
+	if b != nil && (err != nil || b.shaky.Load()) {
+		b.weigh(turn, err)
+	}
+}
+
+func (b *breaker) weigh(turn uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open.Load() != nil {
@@ -105,56 +122,46 @@ func (b *Breaker) learn(turn uint64, err error) {
 		b.turn.Add(1)
 	}
 	b.machine.Execute(func() (struct{}, error) { return struct{}{}, err })
-	if b.machine.State() != gobreaker.StateClosed {
-		b.open.Store(&openError{err, b.byClients})
-		b.turned(err)
-		b.opened <- struct{}{}
+	if b.machine.State() == gobreaker.StateClosed {
+		return
 	}
+	b.open.Store(&openError{err, b.byClients})
+	b.turned(err)
+	if time.Since(b.closed) >= soon {
+		b.pause = 0
+	}
+	go b.probe()
 }
 
-// Cause is why the breaker is open, nil while it is closed.
-func (b *Breaker) Cause() error {
-	if told := b.open.Load(); told != nil {
-		return told.cause
+// cause is why the breaker is open, nil while it is closed.
+func (b *breaker) cause() error {
+	if b != nil {
+		if told := b.open.Load(); told != nil {
+			return told.cause
+		}
 	}
 	return nil
 }
 
-// Watch probes by ping while the breaker is open, until ctx ends. Nothing else closes it. A ping that
-// Redis answers with an error is answered: the requests will say what is wrong, each under its own kind.
-func (b *Breaker) Watch(ctx context.Context, ping func(context.Context) error) {
-	var pause time.Duration
-	var closed time.Time
-	for {
+// probe pings until that is answered, be it with an error: then the requests will say what is wrong, each
+// under its own kind.
+func (b *breaker) probe() {
+	for began := time.Now(); b.machine.State() != gobreaker.StateClosed; {
+		b.pause = min(max(2*b.pause, firstPause), lastPause)
 		select {
-		case <-ctx.Done():
+		case <-b.life.Done():
 			return
-		case <-b.opened:
+		case <-time.After(max(b.pause-time.Since(began), firstPause)):
 		}
-		if time.Since(closed) >= soon {
-			pause = 0
+		began = time.Now()
+		b.machine.Execute(func() (struct{}, error) { return struct{}{}, b.ping(b.life) })
+		if b.life.Err() != nil {
+			return // and what the ping said was that
 		}
-		for began := time.Now(); b.machine.State() != gobreaker.StateClosed; {
-			pause = min(max(2*pause, firstPause), lastPause)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(max(pause-time.Since(began), firstPause)):
-			}
-			began = time.Now()
-			b.machine.Execute(func() (struct{}, error) { return struct{}{}, ping(ctx) })
-			if ctx.Err() != nil {
-				return // and what the ping said was that
-			}
-		}
-		closed = time.Now()
-		b.close()
 	}
-}
-
-func (b *Breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.closed = time.Now()
 	b.turn.Add(1) // who fails now and began before has nothing new to say
 	b.byClients = false
 	b.shaky.Store(false)

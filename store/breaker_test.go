@@ -13,15 +13,21 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"authz/limits"
 )
 
-// answering is a store that says what comes of a request.
-type answering func() error
+// closedBreaker is never probed.
+func closedBreaker(turned func(error)) *breaker {
+	return newBreaker(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, turned)
+}
 
-func (a answering) Take(_ context.Context, _ int64, _ []limits.Check, _ bool, dst []Result) ([]Result, error) {
-	return dst, a()
+// take makes a request of which this comes, if Redis is asked.
+func (b *breaker) take(comes func() error) error {
+	turn, err := b.begin()
+	if err == nil {
+		err = comes()
+		b.learn(turn, err)
+	}
+	return err
 }
 
 var errOOM = said("OOM command not allowed when used memory > 'maxmemory'.")
@@ -32,26 +38,22 @@ var words = map[string]error{"ok": nil, "timeout": errLate, "network": io.EOF, "
 	"oom": errOOM, "wrongtype": errWrongType, "loading": said("LOADING Redis is loading the dataset in memory"),
 	"busy": said("BUSY Redis is busy running a script."), "other": errors.New("x"), "malformed": malformed("x")}
 
-// ask makes a request of which this comes, if the store is asked. It says which kind of answer there was.
-func (b *Breaker) ask(comes string) string {
-	b.store = answering(func() error { return words[comes] })
-	_, err := b.Take(context.Background(), 0, nil, false, nil)
-	return Kind(err)
-}
+// ask is take in a word, and says which kind of answer there was.
+func (b *breaker) ask(comes string) string { return Kind(b.take(func() error { return words[comes] })) }
 
 func TestABreakerOpensAfterAFewFailuresInARow(t *testing.T) {
 	check := func(requests, want string) {
 		t.Helper()
 		var turns []string
-		b := NewBreaker(nil, func(err error) { turns = append(turns, Kind(err)) })
+		b := closedBreaker(func(err error) { turns = append(turns, Kind(err)) })
 		for comes := range strings.FieldsSeq(requests) {
 			b.ask(comes)
 		}
 		got := "closed"
-		if b.Cause() != nil {
-			got = "open by " + Kind(b.Cause())
+		if b.cause() != nil {
+			got = "open by " + Kind(b.cause())
 		}
-		if kind := b.ask("ok"); (kind == "breaker") != (b.Cause() != nil) {
+		if kind := b.ask("ok"); (kind == "breaker") != (b.cause() != nil) {
 			t.Errorf("%s: then %q", requests, kind)
 		}
 		if got != want || len(turns) > 1 || len(turns) == 1 && want != "open by "+turns[0] {
@@ -78,34 +80,36 @@ func TestABreakerOpensAfterAFewFailuresInARow(t *testing.T) {
 // A hiccup that many meet is one.
 func TestWhatFailsTogetherFailsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBreaker(answering(func() error { time.Sleep(50 * time.Millisecond); return errLate }), func(error) {})
+		b := closedBreaker(func(error) {})
+		defer b.stop()
+		late := func() error { time.Sleep(50 * time.Millisecond); return errLate }
 		var requests sync.WaitGroup
 		for range 100 {
-			requests.Go(func() { b.Take(t.Context(), 0, nil, false, nil) })
+			requests.Go(func() { b.take(late) })
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(10 * time.Millisecond)
 		for range 60 { // of those before, one of the first failed at 50 ms and one that began then at 100
 			requests.Go(func() {
-				if _, err := b.Take(t.Context(), 0, nil, false, nil); Kind(err) != "timeout" {
+				if err := b.take(late); Kind(err) != "timeout" {
 					t.Errorf("%v, want a timeout", err)
 				}
 			})
 		}
 		time.Sleep(49 * time.Millisecond)
-		if b.Cause() != nil {
+		if b.cause() != nil {
 			t.Error("open after 159 ms, though nobody has failed who began after 101 ms")
 		}
 		requests.Wait()
-		if b.Cause() == nil {
+		if b.cause() == nil {
 			t.Error("closed after 160 ms")
 		}
 	})
 }
 
-// probing is a breaker under Watch, in synctest's time, over a Redis that is up or down.
+// probing is a breaker in synctest's time, before a Redis that is up or down.
 type probing struct {
-	*Breaker
+	*breaker
 	t      *testing.T
 	down   atomic.Pointer[error]
 	began  time.Time
@@ -113,10 +117,9 @@ type probing struct {
 	turns  []string // likewise
 }
 
-func watchBreaker(t *testing.T, ctx context.Context, timeout time.Duration) *probing {
+func startProbing(t *testing.T, timeout time.Duration) *probing {
 	p := &probing{t: t, began: time.Now()}
-	p.Breaker = NewBreaker(nil, func(err error) { p.turns = append(p.turns, fmt.Sprint(p.at(), " ", Kind(err))) })
-	go p.Watch(ctx, func(context.Context) error {
+	p.breaker = newBreaker(func(context.Context) error {
 		start := p.at()
 		err := p.down.Load()
 		if err != nil && Kind(*err) == "timeout" {
@@ -128,7 +131,7 @@ func watchBreaker(t *testing.T, ctx context.Context, timeout time.Duration) *pro
 			return nil
 		}
 		return *err
-	})
+	}, func(err error) { p.turns = append(p.turns, fmt.Sprint(p.at(), " ", Kind(err))) })
 	return p
 }
 
@@ -156,8 +159,7 @@ func (p *probing) same(probes, turns string) {
 
 func TestProbesCloseTheBreakerWhenRedisIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, end := context.WithCancel(t.Context())
-		p := watchBreaker(t, ctx, 50*time.Millisecond)
+		p := startProbing(t, 50*time.Millisecond)
 		time.Sleep(time.Second)
 		p.same("", "")
 		p.goesDown("network")
@@ -193,8 +195,8 @@ func TestProbesCloseTheBreakerWhenRedisIsBack(t *testing.T) {
 		p.same("16641", "16631 timeout, 16641 ")
 		// nothing is left of it after the end
 		p.goesDown("timeout")
-		end()
-		synctest.Wait()
+		p.stop()
+		time.Sleep(time.Hour)
 		p.same("", "17631 timeout")
 	})
 }
@@ -204,17 +206,16 @@ func TestABreakerClosesWithinASecond(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond} {
 		for _, away := range []time.Duration{time.Millisecond, 499 * time.Millisecond, 2 * time.Second, 2345 * time.Millisecond, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, end := context.WithCancel(t.Context())
-				p := watchBreaker(t, ctx, timeout)
+				p := startProbing(t, timeout)
 				p.goesDown("timeout")
 				time.Sleep(away)
 				p.down.Store(nil)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if p.Cause() != nil {
+				if p.cause() != nil {
 					t.Errorf("open a second after Redis came back from %v, with a timeout of %v", away, timeout)
 				}
-				end()
+				p.stop()
 			})
 		}
 	}
@@ -223,11 +224,10 @@ func TestABreakerClosesWithinASecond(t *testing.T) {
 // What began before the breaker turned neither closes nor opens it.
 func TestABreakerHearsNothingOfOtherTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := watchBreaker(t, t.Context(), 0)
+		p := startProbing(t, 0)
 		slow := func(comes error) {
-			p.store = answering(func() error { time.Sleep(400 * time.Millisecond); return comes })
 			for range 10 {
-				go p.Take(t.Context(), 0, nil, false, nil)
+				go p.take(func() error { time.Sleep(400 * time.Millisecond); return comes })
 			}
 			synctest.Wait()
 		}
@@ -253,11 +253,11 @@ func TestABreakerHearsNothingOfOtherTurns(t *testing.T) {
 func TestABreakerRemembersThatClientsMayHaveOpenedIt(t *testing.T) {
 	check := func(requests string, want bool) {
 		t.Helper()
-		b := NewBreaker(nil, func(error) {})
+		b := closedBreaker(func(error) {})
 		for comes := range strings.FieldsSeq(requests) {
 			b.ask(comes)
 		}
-		_, err := b.Take(t.Context(), 0, nil, false, nil)
+		err := b.take(nil)
 		if Kind(err) != "breaker" || ClientCanCause(err) != want {
 			t.Errorf("%s: %v, of kind %q that clients can cause: %v, want %v", requests, err, Kind(err), ClientCanCause(err), want)
 		}
@@ -274,29 +274,27 @@ func TestABreakerRemembersThatClientsMayHaveOpenedIt(t *testing.T) {
 	check("oom ok network network network", false)
 	check("queue ok network network network", false)
 	check("oom wrongtype network network network", true)
-	b := NewBreaker(nil, func(error) {})
+	b := closedBreaker(func(error) {})
 	b.ask("network")
 	b.ask("network")
 	b.ask("network")
-	_, err := b.Take(t.Context(), 0, nil, false, nil)
+	err := b.take(nil)
 	if got, want := err.Error(), "Redis is not asked until a probe is answered: EOF"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestAClosedBreakerCostsNoMemoryAndNoLock(t *testing.T) {
-	memory := NewMemory(10)
-	b := NewBreaker(memory, func(error) {})
-	checks := []limits.Check{checkOf(limitOf(limits.FixedWindow), "k")}
-	dst := make([]Result, 0, 1)
+	b := closedBreaker(func(error) {})
 	b.mu.Lock() // for ever
-	n := testing.AllocsPerRun(100, func() {
-		if results, err := b.Take(context.Background(), 0, checks, false, dst); err != nil || len(results) != 1 {
-			t.Errorf("%v, %v", results, err)
-		}
-	})
-	if n != 0 {
+	comes := func() error { return nil }
+	if n := testing.AllocsPerRun(100, func() { b.take(comes) }); n != 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+	var none *breaker
+	none.stop()
+	if none.ask("timeout")+none.ask("timeout")+none.ask("timeout")+none.ask("timeout") != strings.Repeat("timeout", 4) || none.cause() != nil {
+		t.Error("there is no breaker, and it opens")
 	}
 }
 
@@ -311,7 +309,7 @@ func TestABreakerUnderLoad(t *testing.T) {
 	}
 	var turns atomic.Int64
 	opened, closed := make(chan struct{}, 1), make(chan struct{}, 1)
-	b := NewBreaker(answering(outcome), func(err error) {
+	b := newBreaker(func(context.Context) error { return outcome() }, func(err error) {
 		turns.Add(1)
 		if err != nil {
 			opened <- struct{}{}
@@ -321,11 +319,10 @@ func TestABreakerUnderLoad(t *testing.T) {
 	})
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { b.Watch(ctx, func(context.Context) error { return outcome() }) })
 	for range 4 {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := b.Take(ctx, 0, nil, false, nil); err != nil && Kind(err) != "timeout" && Kind(err) != "breaker" {
+				if err := b.take(outcome); err != nil && Kind(err) != "timeout" && Kind(err) != "breaker" {
 					t.Errorf("%v", err)
 				}
 			}
@@ -345,9 +342,9 @@ func TestABreakerUnderLoad(t *testing.T) {
 }
 
 func BenchmarkAClosedBreaker(b *testing.B) {
-	breaker := NewBreaker(answering(func() error { return nil }), func(error) {})
+	breaker, comes := closedBreaker(func(error) {}), func() error { return nil }
 	b.ReportAllocs()
 	for b.Loop() {
-		breaker.Take(context.Background(), 0, nil, false, nil)
+		breaker.take(comes)
 	}
 }

@@ -19,6 +19,7 @@ type Redis struct {
 	timeout time.Duration
 	take    redisscripts.Script
 
+	breaker  *breaker // nil: there is none
 	lanes    lanes
 	pendings sync.Pool // of *pending
 	calls    sync.Pool // of *call
@@ -39,6 +40,9 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
+	if o.Turned != nil {
+		r.breaker = newBreaker(r.Ping, o.Turned)
+	}
 	return r, nil
 }
 
@@ -78,8 +82,22 @@ func (r *Redis) Get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
+// Do sends a command and returns its reply as go-redis does, within the timeout.
+func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	reply, err := r.client.Do(ctx, words...).Result()
+	return reply, sorted(err)
+}
+
+// Unreachable is why the breaker is open, nil while it is closed or there is none.
+func (r *Redis) Unreachable() error { return r.breaker.cause() }
+
 // Close closes the connections.
-func (r *Redis) Close() error { return r.client.Close() }
+func (r *Redis) Close() error {
+	r.breaker.stop()
+	return r.client.Close()
+}
 
 // Take is Store.Take in one EVALSHA, which it may share with others. Kind names its errors.
 //
@@ -88,6 +106,16 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	if len(checks) == 0 {
 		return dst, nil
 	}
+	turn, err := r.breaker.begin()
+	if err != nil {
+		return dst, err
+	}
+	dst, err = r.ask(ctx, nowUS, checks, peek, dst)
+	r.breaker.learn(turn, err)
+	return dst, err
+}
+
+func (r *Redis) ask(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
 	deadline := r.lanes.now() + r.timeout
 	if d, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, d.Sub(r.lanes.start))

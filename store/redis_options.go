@@ -27,6 +27,11 @@ type RedisOptions struct {
 
 	// Timeout bounds a Take, dialling and waiting for a connection included. It is above 0.
 	Timeout time.Duration
+
+	// Turned, if there is one, has a breaker in front of Redis: after three failures in a row that say
+	// that it cannot be reached, a Take fails at once, with an error of kind "breaker", until Redis
+	// answers a ping. It is told of each change: why the breaker opens, or nil when it closes.
+	Turned func(error)
 }
 
 // client is the options of go-redis. No error quotes the URL, which may hold a password.

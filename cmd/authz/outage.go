@@ -140,18 +140,6 @@ func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping f
 	}()
 }
 
-// guard puts a breaker in front of Redis, and shows its state in the metrics and its changes in the log.
-func (s *service) guard(ctx context.Context, redis *store.Redis) *store.Breaker {
-	show := s.metrics.breaker()
-	b := store.NewBreaker(redis, func(err error) {
-		show(err != nil)
-		s.outage.turned(err)
-	})
-	s.store = b
-	go b.Watch(ctx, redis.Ping)
-	return b
-}
-
 // turned says that the breaker has opened, and why, or that it has closed. With that line, the failures of
 // kind "breaker" have had theirs.
 func (o *outage) turned(err error) {

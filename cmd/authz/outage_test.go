@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"authz/limits"
 	"authz/store"
 )
 
@@ -148,36 +148,47 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 
 // With the breaker open its failures are not told beside it, and then once in 30 s.
 func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
+	var down error
+	redis, err := store.OpenRedis(store.RedisOptions{URL: "unix:///none", Timeout: time.Minute, Turned: func(err error) { down = err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := limits.Rate{Count: 1, WindowUS: 1_000_000}
+	checks := []limits.Check{{Limit: &limits.Limit{Algorithm: limits.FixedWindow}, Rate: &rate, Key: []byte("k"), Cost: 1}}
+	take := func() error {
+		_, err := redis.Take(t.Context(), 0, checks, false, nil)
+		return err
+	}
+	for down == nil {
+		take()
+	}
+	open := take()
+	redis.Close()
 	synctest.Test(t, func(t *testing.T) {
 		log, out := lines()
 		o := &outage{log: log}
-		check := func(want string) {
+		check := func(want ...string) {
 			t.Helper()
-			if got := out.String(); got != want {
-				t.Errorf("logged\n%swant\n%s", got, want)
+			if got := out.String(); got != strings.Join(append(want, ""), "\n") {
+				t.Errorf("logged\n%swant\n%s", got, strings.Join(want, "\n"))
 			}
 			out.Reset()
 		}
-		open := store.NewBreaker(failing(func() error { return io.EOF }), o.turned)
-		ask := func() {
-			if _, err := open.Take(t.Context(), 0, nil, false, nil); err != nil {
-				o.failed(err)
-			}
-		}
+		const why = "dial unix /none: connect: no such file or directory"
+		o.failed(down)
+		o.failed(down)
+		o.failed(down)
+		o.turned(down)
 		for range 1000 {
-			ask()
+			o.failed(open)
 		}
-		check("level=WARN msg=\"the store cannot answer, on_error decides\" kind=network error=EOF\n" +
-			"level=WARN msg=\"the breaker is open: Redis is not asked until a probe is answered, on_error decides\" kind=network error=EOF\n")
+		check(`level=WARN msg="the store cannot answer, on_error decides" kind=network error="`+why+`"`,
+			`level=WARN msg="the breaker is open: Redis is not asked until a probe is answered, on_error decides" kind=network error="`+why+`"`)
 		time.Sleep(lineEvery)
-		ask()
-		check("level=WARN msg=\"the store cannot answer, on_error decides\" kind=breaker error=\"Redis is not asked until a probe is answered: EOF\" left_out=997\n")
-		ask()
-		ctx, end := context.WithCancel(t.Context())
-		go open.Watch(ctx, func(context.Context) error { return nil })
-		time.Sleep(time.Second)
-		end()
-		synctest.Wait()
-		check("level=INFO msg=\"the breaker is closed: Redis answers\" open_for=30.01s\n")
+		o.failed(open)
+		check(`level=WARN msg="the store cannot answer, on_error decides" kind=breaker error="Redis is not asked until a probe is answered: ` + why + `" left_out=1000`)
+		time.Sleep(12 * time.Second)
+		o.turned(nil)
+		check(`level=INFO msg="the breaker is closed: Redis answers" open_for=42s`)
 	})
 }

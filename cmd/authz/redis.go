@@ -28,10 +28,11 @@ func (f *redisFlags) Validate() error {
 	return nil
 }
 
-// open makes the store; it connects when it is asked something.
-func (f *redisFlags) open() (*store.Redis, error) {
+// open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
+// told of that.
+func (f *redisFlags) open(turned func(error)) (*store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
-		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
+		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout, Turned: turned})
 }
 
 // place is where counts are kept, for the log.

@@ -182,10 +182,15 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
 		return func(context.Context) string { return "memory" }, func() {}, nil
 	}
-	redis, err := f.open()
+	show := s.metrics.breaker()
+	redis, err := f.open(func(err error) {
+		show(err != nil)
+		s.outage.turned(err)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
+	s.store = redis
 	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), holds) {
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
@@ -194,13 +199,12 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	if err := loadScripts(redis); err != nil {
 		s.outage.awaitRedis(watching, f.redacted(), err, redis.Ping)
 	}
-	breaker := s.guard(watching, redis)
 	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
 		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
 	return func(ctx context.Context) string {
-		err := breaker.Cause()
+		err := redis.Unreachable()
 		if err == nil {
 			err = redis.Ping(ctx)
 		}
