@@ -198,6 +198,8 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	watching, end := context.WithCancel(context.Background())
 	if err := loadScripts(redis); err != nil {
 		s.outage.awaitRedis(watching, f.redacted(), err, redis.Ping)
+	} else {
+		f.warn(redis, s.log)
 	}
 	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
