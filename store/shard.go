@@ -3,6 +3,7 @@ package store
 import (
 	"hash/maphash"
 	"sync"
+	"unsafe"
 )
 
 // A shard is a hash table of buckets: the entries lie one after the other in slabs, and an index
@@ -23,10 +24,23 @@ const slabEntries = 127
 
 // An entry is a key and its bucket, in a cache line of 64 bytes.
 type entry struct {
-	key       string
+	key       shortBytes
 	b         bucket
 	log       *timeLog // sliding_window only
 	expiresUS int64    // when it reads as never used, by this process's clock
+}
+
+// shortBytes is a []byte in 16 bytes instead of 24. Its memory is used again when it is set.
+type shortBytes struct {
+	first    *byte
+	len, cap uint32
+}
+
+func (s *shortBytes) get() []byte { return unsafe.Slice(s.first, s.cap)[:s.len] }
+
+func (s *shortBytes) set(b []byte) {
+	b = append(s.get()[:0], b...)
+	s.first, s.len, s.cap = unsafe.SliceData(b), uint32(len(b)), uint32(cap(b))
 }
 
 // forget makes it a bucket that was never used.
@@ -81,7 +95,7 @@ func (s *shard) find(hash uint64, key []byte) *entry {
 	tag, mask := uint32(hash), uint32(len(s.index)-1)
 	for p := tag & mask; s.index[p].at != 0; p = (p + 1) & mask {
 		if s.index[p].tag == tag {
-			if e := s.entry(int(s.index[p].at - 1)); e.key == string(key) {
+			if e := s.entry(int(s.index[p].at - 1)); string(e.key.get()) == string(key) {
 				return e
 			}
 		}
@@ -103,7 +117,7 @@ func (s *shard) insert(hash uint64, key []byte, ownUS int64) *entry {
 		s.slabs = append(s.slabs, new([slabEntries]entry))
 	}
 	e := s.entry(s.n)
-	e.key = string(key)
+	e.key.set(key)
 	s.n++
 	s.put(place{uint32(hash), uint32(s.n)})
 	return e
@@ -148,12 +162,12 @@ func (s *shard) next() int {
 func (s *shard) remove(i int) {
 	last := s.n - 1
 	s.take(i)
-	end := s.entry(last)
+	gone, end := s.entry(i), s.entry(last)
 	if i != last {
 		s.index[s.placeOf(last)].at = uint32(i + 1)
-		*s.entry(i) = *end
+		*gone, *end = *end, *gone // the memory of the key stays, for the next insert
 	}
-	*end = entry{}
+	end.b, end.log = bucket{}, nil
 	s.n = last
 	if spare := len(s.slabs)*slabEntries - s.n; spare > 2*slabEntries {
 		s.slabs[len(s.slabs)-1] = nil
@@ -181,7 +195,7 @@ func (s *shard) take(i int) {
 
 func (s *shard) placeOf(i int) uint32 {
 	mask := uint32(len(s.index) - 1)
-	p := uint32(maphash.String(s.seed, s.entry(i).key)) & mask
+	p := uint32(maphash.Bytes(s.seed, s.entry(i).key.get())) & mask
 	for s.index[p].at != uint32(i+1) {
 		p = (p + 1) & mask
 	}
