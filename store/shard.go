@@ -17,6 +17,8 @@ type shard struct {
 	hand  int // where sweep and evict go on
 	index []place
 	slabs []*[slabEntries]entry
+
+	_ [40]byte // a shard fills two cache lines, and shares none with another
 }
 
 // slabEntries and the 8 bytes that Go adds to an array of pointers fill 8 KB.
