@@ -24,6 +24,7 @@ func (d *doctor) account() {
 		{"script", "load", take.Text},
 		{"time"},
 		{"get", text},
+		{"mget", text},
 		{"set", text, "x", "px", "60000"},
 		{"zadd", log, "1", "x"},
 		{"zcard", log},
