@@ -117,7 +117,7 @@ func TestProbesAreNobodysRequests(t *testing.T) {
 }
 
 // answering passes commands and replies on, but for an EVALSHA or EVAL that reply has an answer to: an
-// error, or that the connection ends.
+// array, an error, or that the connection ends.
 func answering(client, server net.Conn, reply func(command []byte) string) {
 	go io.Copy(client, server)
 	for from := bufio.NewReader(client); ; {
@@ -129,11 +129,13 @@ func answering(client, server net.Conn, reply func(command []byte) string) {
 		if bytes.Contains(command, []byte("\r\neval")) {
 			text = reply(command)
 		}
-		switch text {
-		case "":
+		switch {
+		case text == "":
 			server.Write(command)
-		case "hang up":
+		case text == "hang up":
 			return
+		case text[0] == '*':
+			fmt.Fprintf(client, "%s\r\n", text)
 		default:
 			fmt.Fprintf(client, "-%s\r\n", text)
 		}
@@ -248,4 +250,58 @@ func TestABreakerAnswersForARedisThatNeverCame(t *testing.T) {
 		same(t, ask.check(t, "GET /allow", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=allow")
 	}
 	same(t, a.metrics(t, `authz_store_errors_total{kind="breaker"}`), "authz_store_errors_total{kind=\"breaker\"} 7\n")
+}
+
+// failToSave makes a Redis that cannot write its snapshot, and therefore takes no writes until it saves
+// nothing any more.
+func (r *redisServer) failToSave(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	if err := os.Mkdir(filepath.Join(filepath.Dir(r.socket), "dump.rdb"), 0o755); err != nil { // what it would rename its file to
+		t.Fatal(err)
+	}
+	r.ConfigSet(ctx, "save", "3600 1")
+	r.Set(ctx, "changed", "x", 0)
+	r.BgSave(ctx)
+	await(t, "end of the failing BGSAVE", func() bool {
+		return strings.Contains(r.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+}
+
+// C115: reads work and writes do not. The whole check is on_error's, not half of it Redis's.
+func TestADiskThatIsFullIsAFailureOfTheWholeCheck(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s")
+	ask := a.checker()
+	check := func(path, want string) {
+		t.Helper()
+		same(t, path+" "+ask.check(t, "GET "+path, nil, "X-Authz-Degraded"), path+" "+want)
+	}
+	ready := func(want string) {
+		t.Helper()
+		_, body := a.get(t, "/readyz")
+		same(t, body, "serving\nstore: "+want+"\n")
+	}
+	for range 8 { // of 12
+		check("/local", "200")
+	}
+	r.failToSave(t)
+	for range 3 {
+		check("/local", "200 X-Authz-Degraded=local")
+	}
+	check("/local", "429 X-Authz-Degraded=local") // the share of one in four, and not what Redis has left
+	check("/deny", "503 X-Authz-Degraded=deny")
+	check("/allow", "200 X-Authz-Degraded=allow")
+	ready("redis, cannot charge: misconf")
+	same(t, a.metrics(t, `authz_store_errors_total{kind="misconf"}`), "authz_store_errors_total{kind=\"misconf\"} 6\n")
+	if n := strings.Count(a.logged(), "kind=misconf"); n != 1 {
+		t.Errorf("%d lines of kind misconf, want 1 in 30 s", n)
+	}
+	a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+	r.ConfigSet(context.Background(), "save", "")
+	for range 4 {
+		check("/local", "200")
+	}
+	check("/local", "429")
+	ready("redis, answers")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -182,13 +181,7 @@ func TestADoctorSaysWhatIsWrongWithAServer(t *testing.T) {
 		"wrong    scripts     "+allScripts+": this is a replica, want its master: READONLY You can't write against a read only replica."))
 	r.Do(ctx, "replicaof", "no", "one")
 	// a disk that is full (C115)
-	if err := os.Mkdir(filepath.Join(filepath.Dir(r.socket), "dump.rdb"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	set("save", "3600 1")
-	r.Set(ctx, "x", "x", 0)
-	r.BgSave(ctx)
-	await(t, "end of the failing BGSAVE", func() bool { return strings.Contains(r.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err") })
+	r.failToSave(t)
 	if got := doctor(t, r.url()); !strings.Contains(got, "\nwrong    scripts     "+allScripts+": Redis cannot save its data and takes no writes, see its log: MISCONF ") {
 		t.Errorf("got\n%s", got)
 	}
@@ -241,6 +234,13 @@ func TestADoctorKnowsOtherServers(t *testing.T) {
 		})
 		diagnosis(t, doctor(t, old), but("wrong    server      Redis "+version+" is too old for the scripts, want 6.2 or later"))
 	}
+	// one that lies: it admits all
+	lying := inFrontOf(t, r, func(client, server net.Conn) {
+		answering(client, server, func([]byte) string { return "*4\r\n:1\r\n:0\r\n:0\r\n:0" })
+	})
+	diagnosis(t, doctor(t, lying), strings.Replace(but("wrong    scripts     take: Redis sent no reply of the script take: 4 numbers, want 21\n"+
+		"wrong    scripts     token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter: what was charged is not found again: is this several servers that do not share their data?"),
+		"ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T\n", "", 1))
 	// a node of a cluster
 	node := startRedis(t, "--port", freePort(t), "--cluster-enabled", "yes")
 	got := doctor(t, node.url())

@@ -181,6 +181,7 @@ func TestOtherScriptsAreRefused(t *testing.T) {
 		{"serve", "--limits=" + file, "--listen=127.0.0.1:0", "--admin=", "--redis=redis://127.0.0.1:1"},
 		{"scripts", "list"},
 		{"scripts", "load", "--redis=redis://127.0.0.1:1"},
+		{"doctor", "--redis=redis://127.0.0.1:1"},
 	} {
 		cmd := exec.Command(binary, args...)
 		var err bytes.Buffer
