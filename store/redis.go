@@ -41,7 +41,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	}
 	r.lanes.init()
 	if o.Turned != nil {
-		r.breaker = newBreaker(r.Ping, o.Turned)
+		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(options.Addr, err) })
 	}
 	return r, nil
 }

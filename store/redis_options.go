@@ -30,8 +30,9 @@ type RedisOptions struct {
 
 	// Turned, if there is one, has a breaker in front of Redis: after three failures in a row that say
 	// that it cannot be reached, a Take fails at once, with an error of kind "breaker", until Redis
-	// answers a ping. It is told of each change: why the breaker opens, or nil when it closes.
-	Turned func(error)
+	// answers a ping. It is told of each change: of which server, and why its breaker opens, or nil when
+	// it closes.
+	Turned func(server string, err error)
 }
 
 // client is the options of go-redis. No error quotes the URL, which may hold a password.

@@ -62,7 +62,7 @@ func TestABreakerAnswersForARedisThatIsAway(t *testing.T) {
 		a.await(t, "the breaker is closed: Redis answers")
 		check("/deny", `200 RateLimit="deny";r=99`)
 		a.breakerMetrics(t, `openings_total 1 state{state="closed"} 1 state{state="open"} 0`)
-		for line, want := range map[string]int{"the breaker is open": 1, "the breaker is closed": 1, "on_error decides\" kind=" + kind: 2, "kind=breaker": 0} {
+		for line, want := range map[string]int{"the breaker is open": 1, "the breaker is closed": 1, "kind=" + kind + " error=": 2, "kind=breaker": 0} {
 			if got := strings.Count(a.logged(), line); got != want {
 				t.Errorf("%s: %d lines with %q, want %d", kind, got, line, want)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,23 +116,29 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-// breaker makes the series of a breaker that is closed, and returns what tells them when it opens and closes.
-func (m *metrics) breaker() (show func(open bool)) {
-	state := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authz_breaker_state",
-		Help: "1 for the state of the breaker in front of Redis: open means that Redis is not asked, and on_error decides."}, []string{"state"})
-	m.registry.MustRegister(state)
-	openings := m.counter("authz_breaker_openings_total", "How often the breaker in front of Redis has opened.")
-	show = func(open bool) {
-		now, not := state.WithLabelValues("closed"), state.WithLabelValues("open")
-		if open {
-			now, not = not, now
-			openings.Inc()
-		}
-		now.Set(1)
-		not.Set(0)
+// breakers makes the series of breakers that are closed, and returns what tells them when one opens or
+// closes. In a cluster there is one for each node.
+func (m *metrics) breakers() (turned func(open bool)) {
+	var open atomic.Int64
+	for state, in := range map[string]func() bool{"open": func() bool { return open.Load() > 0 }, "closed": func() bool { return open.Load() == 0 }} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "authz_breaker_state",
+			Help: "1 for the state of the breaker in front of Redis, in a cluster open if that of any node is. " +
+				"Open means that Redis is not asked, and on_error decides.", ConstLabels: prometheus.Labels{"state": state}}, func() float64 {
+			if in() {
+				return 1
+			}
+			return 0
+		}))
 	}
-	show(false)
-	return show
+	openings := m.counter("authz_breaker_openings_total", "How often a breaker in front of Redis has opened.")
+	return func(isOpen bool) {
+		if isOpen {
+			openings.Inc()
+			open.Add(1)
+		} else {
+			open.Add(-1)
+		}
+	}
 }
 
 // limitVerdicts is what a limit can say of a request.

@@ -25,8 +25,8 @@ type outage struct {
 	latest   time.Time
 	kind     string // of the latest
 	failures int
-	lines    map[string]*line // by kind
-	opened   time.Time        // the breaker
+	lines    map[string]*line     // by kind
+	opened   map[string]time.Time // breakers, by server
 }
 
 // A line is what the log has of a kind of failure.
@@ -140,16 +140,21 @@ func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping f
 	}()
 }
 
-// turned says that the breaker has opened, and why, or that it has closed. With that line, the failures of
-// kind "breaker" have had theirs.
-func (o *outage) turned(err error) {
+// turned says that the breaker in front of a server has opened, and why, or that it has closed. With that
+// line, the failures of kind "breaker" have had theirs.
+func (o *outage) turned(server string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	now := time.Now()
 	if err == nil {
-		o.log.Info("the breaker is closed: Redis answers", "open_for", time.Since(o.opened).Round(time.Millisecond))
+		o.log.Info("the breaker is closed: Redis answers", "server", server, "open_for", now.Sub(o.opened[server]).Round(time.Millisecond))
 		return
 	}
-	o.opened = time.Now()
-	o.line("breaker").said = o.opened
-	o.log.Warn("the breaker is open: Redis is not asked until a probe is answered, on_error decides", "kind", store.Kind(err), "error", err.Error())
+	if o.opened == nil {
+		o.opened = map[string]time.Time{}
+	}
+	o.opened[server] = now
+	o.line("breaker").said = now
+	o.log.Warn("the breaker is open: Redis is not asked until a probe is answered, on_error decides",
+		"server", server, "kind", store.Kind(err), "error", err.Error())
 }

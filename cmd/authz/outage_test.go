@@ -149,7 +149,7 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 // With the breaker open its failures are not told beside it, and then once in 30 s.
 func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 	var down error
-	redis, err := store.OpenRedis(store.RedisOptions{URL: "unix:///none", Timeout: time.Minute, Turned: func(err error) { down = err }})
+	redis, err := store.OpenRedis(store.RedisOptions{URL: "unix:///none", Timeout: time.Minute, Turned: func(_ string, err error) { down = err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +178,17 @@ func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 		o.failed(down)
 		o.failed(down)
 		o.failed(down)
-		o.turned(down)
+		o.turned("/none", down)
 		for range 1000 {
 			o.failed(open)
 		}
 		check(`level=WARN msg="the store cannot answer, on_error decides" kind=network error="`+why+`"`,
-			`level=WARN msg="the breaker is open: Redis is not asked until a probe is answered, on_error decides" kind=network error="`+why+`"`)
+			`level=WARN msg="the breaker is open: Redis is not asked until a probe is answered, on_error decides" server=/none kind=network error="`+why+`"`)
 		time.Sleep(lineEvery)
 		o.failed(open)
 		check(`level=WARN msg="the store cannot answer, on_error decides" kind=breaker error="Redis is not asked until a probe is answered: ` + why + `" left_out=1000`)
 		time.Sleep(12 * time.Second)
-		o.turned(nil)
-		check(`level=INFO msg="the breaker is closed: Redis answers" open_for=42s`)
+		o.turned("/none", nil)
+		check(`level=INFO msg="the breaker is closed: Redis answers" server=/none open_for=42s`)
 	})
 }

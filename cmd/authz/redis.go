@@ -30,7 +30,7 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
 // told of that.
-func (f *redisFlags) open(turned func(error)) (*store.Redis, error) {
+func (f *redisFlags) open(turned func(server string, err error)) (*store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout, Turned: turned})
 }

@@ -182,10 +182,10 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
 		return func(context.Context) string { return "memory" }, func() {}, nil
 	}
-	show := s.metrics.breaker()
-	redis, err := f.open(func(err error) {
+	show := s.metrics.breakers()
+	redis, err := f.open(func(server string, err error) {
 		show(err != nil)
-		s.outage.turned(err)
+		s.outage.turned(server, err)
 	})
 	if err != nil {
 		return nil, nil, err
