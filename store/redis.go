@@ -13,11 +13,14 @@ import (
 	"authz/redisscripts"
 )
 
-// Redis keeps the buckets in a Redis server that all instances share. Now is that server's clock.
+// Redis keeps the buckets in a Redis server that all instances share, or in those of a cluster. Now is
+// that server's clock.
 type Redis struct {
-	client  *redis.Client
-	timeout time.Duration
-	take    redisscripts.Script
+	cluster   *cluster // its nodes are a Redis each; the rest is for a single server, which is most often all there is
+	sentinels *sentinels
+	client    *redis.Client
+	timeout   time.Duration
+	take      redisscripts.Script
 
 	lanes    lanes
 	pendings sync.Pool // of *pending
@@ -27,23 +30,43 @@ type Redis struct {
 // OpenRedis makes the client and connects to nothing yet: a Redis that is down is found out by
 // Load, Ping and Take. The error says what is wrong with the options.
 func OpenRedis(o RedisOptions) (*Redis, error) {
-	options, err := o.client()
-	if err != nil {
+	p, err := o.site()
+	switch {
+	case err != nil:
 		return nil, err
+	case p.cluster:
+		return &Redis{cluster: newCluster(p, o.Timeout)}, nil
 	}
+	options := p.at("")
+	var s *sentinels
+	if p.master != "" {
+		if s, err = newSentinels(p, o); err != nil {
+			return nil, err
+		}
+		options.Dialer = s.dial
+	}
+	r := newServer(options, o.Timeout)
+	r.sentinels = s
+	return r, nil
+}
+
+func newServer(options *redis.Options, timeout time.Duration) *Redis {
 	r := &Redis{
 		client:   redis.NewClient(options),
-		timeout:  o.Timeout,
+		timeout:  timeout,
 		take:     redisscripts.Take(),
 		pendings: sync.Pool{New: newPending},
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
-	return r, nil
+	return r
 }
 
 // Load loads every script into Redis. Take does without, but has to send the text then, once.
 func (r *Redis) Load(ctx context.Context) error {
+	if r.cluster != nil {
+		return r.cluster.each(ctx, (*Redis).Load)
+	}
 	for _, s := range redisscripts.All() {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
@@ -59,6 +82,9 @@ func (r *Redis) Load(ctx context.Context) error {
 // Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
 // account that may Take may Ping.
 func (r *Redis) Ping(ctx context.Context) error {
+	if r.cluster != nil {
+		return r.cluster.each(ctx, (*Redis).Ping)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	c := r.calls.Get().(*call)
@@ -69,6 +95,9 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // Get reads a text, "" if there is none, within the timeout.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
+	if r.cluster != nil {
+		return r.cluster.get(ctx, key)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	text, err := r.client.Get(ctx, key).Result()
@@ -79,14 +108,25 @@ func (r *Redis) Get(ctx context.Context, key string) (string, error) {
 }
 
 // Close closes the connections.
-func (r *Redis) Close() error { return r.client.Close() }
+func (r *Redis) Close() error {
+	if r.cluster != nil {
+		return r.cluster.close()
+	}
+	if r.sentinels != nil {
+		defer r.sentinels.close()
+	}
+	return r.client.Close()
+}
 
 // Take is Store.Take in one EVALSHA, which it may share with others. Kind names its errors.
 //
 // It takes the timeout at most, or until the deadline of ctx; ctx is not heeded otherwise.
 func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
-	if len(checks) == 0 {
+	switch {
+	case len(checks) == 0:
 		return dst, nil
+	case r.cluster != nil:
+		return r.cluster.take(ctx, nowUS, checks, peek, dst)
 	}
 	deadline := r.lanes.now() + r.timeout
 	if d, ok := ctx.Deadline(); ok {
@@ -148,6 +188,10 @@ func (r *Redis) join(p *pending) error {
 func (r *Redis) send(c *call, deadline time.Duration) {
 	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(deadline))
 	defer cancel()
+	if c.mixed {
+		r.runApart(ctx, c)
+		return
+	}
 	c.end(r.run(ctx, c))
 }
 
