@@ -19,6 +19,7 @@ var onCluster = []struct {
 	{"a request over several slots is charged whole or not at all", overSeveralSlots},
 	{"it agrees with memory step by step", agreesInACluster},
 	{"concurrent takers admit exactly the limit", exactInACluster},
+	{"slots move under load", slotsMoveUnderLoad},
 }
 
 func TestACluster(t *testing.T) {
