@@ -5,53 +5,39 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"authz/limits"
 	"authz/store"
 )
 
-// A load is callers that take without a pause, each time one of some limits, until it is ended.
+// A load is callers that take, each time one of some limits, as long as goesOn is called.
 type load struct {
 	users   []string
 	limits  []*limits.Limit
-	several bool // all limits at once
+	several bool   // all limits at once
+	beside  string // and the last of them of this user, too
 
-	stop chan struct{}
-	done sync.WaitGroup
+	budget chan struct{} // a take each
+	done   sync.WaitGroup
 
 	mu       sync.Mutex
-	outcomes map[string]int // by user and kindOf
-	takes    atomic.Int64
+	outcomes map[string]int // by limit, if it is one, user and kindOf
 }
 
 // startLoad begins with as many callers.
 func startLoad(t *testing.T, callers int, s store.Store, l *load) *load {
-	l.stop, l.outcomes = make(chan struct{}), map[string]int{}
+	l.budget, l.outcomes = make(chan struct{}, 40), map[string]int{}
 	for i := range callers {
 		l.done.Go(func() {
 			for n := i; ; n++ {
-				select {
-				case <-l.stop:
+				if _, ok := <-l.budget; !ok {
 					return
-				default:
 				}
-				user := l.users[n%len(l.users)]
-				var checks []limits.Check
-				for j, limit := range l.limits {
-					if l.several || j == n/len(l.users)%len(l.limits) {
-						checks = append(checks, check(limit, user, 1))
-					}
-				}
-				outcome := user + " " + kindOf(s, checks...)
-				if !l.several {
-					outcome = checks[0].Limit.Name + " " + outcome
-				}
+				outcome := l.take(s, n)
 				l.mu.Lock()
 				l.outcomes[outcome]++
 				l.mu.Unlock()
-				l.takes.Add(1)
 			}
 		})
 	}
@@ -59,20 +45,35 @@ func startLoad(t *testing.T, callers int, s store.Store, l *load) *load {
 	return l
 }
 
-func (l *load) end() {
-	select {
-	case <-l.stop:
-	default:
-		close(l.stop)
+func (l *load) take(s store.Store, n int) string {
+	user := l.users[n%len(l.users)]
+	if !l.several {
+		limit := l.limits[n/len(l.users)%len(l.limits)]
+		return limit.Name + " " + user + " " + kindOf(s, check(limit, user, 1))
 	}
-	l.done.Wait()
+	var checks []limits.Check
+	for _, limit := range l.limits {
+		checks = append(checks, check(limit, user, 1))
+	}
+	if l.beside != "" {
+		checks = append(checks, check(l.limits[len(l.limits)-1], l.beside, 1))
+	}
+	return "several " + user + " " + kindOf(s, checks...)
 }
 
-// goesOn waits for n more takes.
-func (l *load) goesOn(t *testing.T, n int64) {
-	t.Helper()
-	before := l.takes.Load()
-	await(t, "takes", func() bool { return l.takes.Load() >= before+n })
+// goesOn is for n more takes, the last of which are under way when it returns.
+func (l *load) goesOn(n int) {
+	for range n {
+		l.budget <- struct{}{}
+	}
+}
+
+func (l *load) end() {
+	if l.budget != nil {
+		close(l.budget)
+	}
+	l.done.Wait()
+	l.budget = nil
 }
 
 // kinds is how often each kind came.
@@ -81,12 +82,7 @@ func (l *load) kinds() map[string]int {
 	defer l.mu.Unlock()
 	kinds := map[string]int{}
 	for outcome, n := range l.outcomes {
-		var words [3]string
-		fmt.Sscan(outcome, &words[0], &words[1], &words[2])
-		if l.several {
-			words[2] = words[1]
-		}
-		kinds[words[2]] += n
+		kinds[strings.Fields(outcome)[2]] += n
 	}
 	return kinds
 }
@@ -146,11 +142,12 @@ func slotsMoveUnderLoad(t *testing.T, c *redisCluster, s *store.Redis) {
 		startLoad(t, 6, s, &load{users: []string{"a", "b", "c"}, limits: all}),
 		startLoad(t, 4, s, &load{users: []string{"x", "y", "z"}, limits: all, several: true}),
 		startLoad(t, 4, openCluster(t, c), &load{users: []string{"a", "x"}, limits: all}),
+		startLoad(t, 2, s, &load{users: []string{"x", "y"}, limits: all[1:], several: true, beside: "b"}), // over two slots
 		startLoad(t, 2, s, &load{users: []string{"a", "x"}, limits: []*limits.Limit{tight}}),
 	}
 	meanwhile := func() {
 		for _, l := range loads {
-			l.goesOn(t, 20)
+			l.goesOn(40)
 		}
 	}
 	meanwhile()
@@ -164,28 +161,30 @@ func slotsMoveUnderLoad(t *testing.T, c *redisCluster, s *store.Redis) {
 		c.move(t, slot, to, from, meanwhile)
 		c.move(t, slot, from, to, meanwhile)
 	}
-	loads[3].goesOn(t, 1000) // until it is refused
+	loads[4].goesOn(1000) // until it is refused
 	admitted := map[string]int{}
 	for i, l := range loads {
 		l.end()
 		kinds := l.kinds()
 		t.Log(kinds)
-		if delete(kinds, "admitted"); i == 3 {
+		if delete(kinds, "admitted"); i == 4 {
 			delete(kinds, "refused")
 		}
 		if len(kinds) > 0 {
 			t.Errorf("load %d: %v, want all admitted", i, kinds)
 		}
 		for outcome, n := range l.outcomes {
-			name, user, _ := strings.Cut(outcome, " ")
-			user, kind, _ := strings.Cut(user, " ")
+			words := strings.Fields(outcome)
 			switch {
 			case l.several:
-				for _, limit := range all {
-					admitted[limit.Name+" "+name] += n
+				for _, limit := range l.limits {
+					admitted[limit.Name+" "+words[1]] += n
 				}
-			case kind == "admitted":
-				admitted[name+" "+user] += n
+				if l.beside != "" {
+					admitted[l.limits[len(l.limits)-1].Name+" "+l.beside] += n
+				}
+			case words[2] == "admitted":
+				admitted[words[0]+" "+words[1]] += n
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"authz/limits"
@@ -19,6 +20,7 @@ var onCluster = []struct {
 	{"a request over several slots is charged whole or not at all", overSeveralSlots},
 	{"it agrees with memory step by step", agreesInACluster},
 	{"concurrent takers admit exactly the limit", exactInACluster},
+	{"a race between peek and take is rarely lost", racesAreRare},
 	{"slots move under load", slotsMoveUnderLoad},
 }
 
@@ -122,4 +124,54 @@ func exactInACluster(t *testing.T, c *redisCluster, s *store.Redis) {
 		same(t, fmt.Sprintln(algorithm, got, admitted), fmt.Sprintln(algorithm, "map[done:2048]",
 			map[string]int{"u0": want, "u1": want, "u2": want, "u3": want, "u4": want, "u5": want}))
 	}
+}
+
+// Each request is limited by address, in a queue, and by one of two customers: two slots. Many at once
+// run into both limits. No limit is exceeded, and what was charged without being admitted was a race.
+func racesAreRare(t *testing.T, c *redisCluster, s *store.Redis) {
+	stores := [2]*store.Redis{s, openCluster(t, c)}
+	address := newLimit(t, "address", "leaky_bucket", 60, 366*86400e6, 59)
+	customer := newLimit(t, "customer", "fixed_window", 400, 366*86400e6, 0)
+	checks := func(i, n int) []limits.Check {
+		return []limits.Check{check(address, fmt.Sprint("ip=203.0.113.", (i+n)%16), 1), check(customer, fmt.Sprint("customer=", i%2), 1)}
+	}
+	took := func() (sum, most int64) {
+		for i := range 16 {
+			used := 60 - left(t, s, checks(i, 0)[0])
+			sum, most = sum+used, max(most, used)
+		}
+		return sum, most
+	}
+	ask := func(i, n int) string {
+		cs := checks(i, n)
+		results, err := stores[i%2].Take(context.Background(), 0, cs, false, nil)
+		switch {
+		case err != nil:
+			return store.Kind(err)
+		case admitted(cs, results):
+			return "admitted"
+		case results[0].Allowed && results[0].WaitUS != 0:
+			return "held though refused"
+		}
+		return "refused"
+	}
+	var calls atomic.Int64
+	got := atOnce(64, 50, func(i int) string { return ask(i, int(calls.Add(1))) })
+	byAddress, most := took()
+	byCustomer := 800 - left(t, s, checks(0, 0)[1]) - left(t, s, checks(1, 0)[1])
+	if most > 60 || byCustomer > 800 || got["admitted"]+got["refused"] != 3200 {
+		t.Errorf("%v; %d is the most of an address, want 60; %d of two customers, want 800", got, most, byCustomer)
+	}
+	lost := byAddress + byCustomer - 2*int64(got["admitted"])
+	if lost < 0 {
+		t.Errorf("%d admitted, charged %d and %d, want no less", got["admitted"], byAddress, byCustomer)
+	}
+	t.Logf("of 3200 requests %d were admitted, and %d lost a race: a part of them was charged, though they were refused", got["admitted"], lost)
+
+	// One after the other there are no races.
+	for n := range 100 {
+		same(t, ask(n%2, n), "refused")
+	}
+	again, _ := took()
+	same(t, fmt.Sprint(again), fmt.Sprint(byAddress))
 }
