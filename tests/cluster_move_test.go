@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +19,9 @@ type load struct {
 	several bool   // all limits at once
 	beside  string // and the last of them of this user, too
 
-	budget chan struct{} // a take each
-	done   sync.WaitGroup
+	budget  chan struct{} // a take each
+	callers sync.WaitGroup
+	takes   sync.WaitGroup // that have not ended
 
 	mu       sync.Mutex
 	outcomes map[string]int // by limit, if it is one, user and kindOf
@@ -29,7 +31,7 @@ type load struct {
 func startLoad(t *testing.T, callers int, s store.Store, l *load) *load {
 	l.budget, l.outcomes = make(chan struct{}, 40), map[string]int{}
 	for i := range callers {
-		l.done.Go(func() {
+		l.callers.Go(func() {
 			for n := i; ; n++ {
 				if _, ok := <-l.budget; !ok {
 					return
@@ -38,6 +40,7 @@ func startLoad(t *testing.T, callers int, s store.Store, l *load) *load {
 				l.mu.Lock()
 				l.outcomes[outcome]++
 				l.mu.Unlock()
+				l.takes.Done()
 			}
 		})
 	}
@@ -63,16 +66,31 @@ func (l *load) take(s store.Store, n int) string {
 
 // goesOn is for n more takes, the last of which are under way when it returns.
 func (l *load) goesOn(n int) {
+	l.takes.Add(n)
 	for range n {
 		l.budget <- struct{}{}
 	}
+}
+
+// kindsOf is n more takes, and how often each kind came when they have ended.
+func (l *load) kindsOf(n int) map[string]int {
+	l.takes.Wait()
+	before := l.kinds()
+	l.goesOn(n)
+	l.takes.Wait()
+	kinds := l.kinds()
+	maps.DeleteFunc(kinds, func(kind string, n int) bool { return n == before[kind] })
+	for kind := range kinds {
+		kinds[kind] -= before[kind]
+	}
+	return kinds
 }
 
 func (l *load) end() {
 	if l.budget != nil {
 		close(l.budget)
 	}
-	l.done.Wait()
+	l.callers.Wait()
 	l.budget = nil
 }
 

@@ -22,6 +22,7 @@ type redisCluster struct {
 type clusterNode struct {
 	*redisServer
 	addr string
+	gone bool // the test has ended or stopped it
 }
 
 // startCluster starts six servers, and returns when each of them knows its place.
@@ -30,10 +31,10 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	c := new(redisCluster)
 	for range 6 {
 		port := freePort(t)
-		c.nodes = append(c.nodes, &clusterNode{startRedis(t, append([]string{"--bind", "127.0.0.1", "--port", port,
+		c.nodes = append(c.nodes, &clusterNode{redisServer: startRedis(t, append([]string{"--bind", "127.0.0.1", "--port", port,
 			"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "10000",
 			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...),
-			"127.0.0.1:" + port})
+			addr: "127.0.0.1:" + port})
 	}
 	c.create(t)
 	return c
@@ -52,8 +53,9 @@ func (c *redisCluster) create(t testing.TB, flags ...string) {
 	}
 	await(t, "cluster whose nodes know each other", func() bool {
 		for _, n := range c.nodes {
-			nodes := n.ClusterNodes(context.Background()).Val()
-			if strings.Count(nodes, "slave") != 3 || strings.Contains(nodes, "fail") || !n.settled() {
+			slots := n.ClusterSlots(context.Background()).Val()
+			unpaired := slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool { return len(r.Nodes) != 2 })
+			if len(slots) != 3 || unpaired || !n.settled() {
 				return false
 			}
 		}
@@ -77,7 +79,7 @@ func (c *redisCluster) url() string {
 	return "redis://" + c.user + strings.Join(addrs, ",")
 }
 
-// masters are the nodes with slots, as the first node that lives sees it.
+// masters are the nodes with slots, as a node that is not gone sees it.
 func (c *redisCluster) masters(t testing.TB) (masters []*clusterNode) {
 	t.Helper()
 	for _, r := range c.slots(t) {
@@ -90,13 +92,16 @@ func (c *redisCluster) masters(t testing.TB) (masters []*clusterNode) {
 
 func (c *redisCluster) slots(t testing.TB) []redis.ClusterSlot {
 	t.Helper()
-	for _, n := range c.nodes {
-		if slots, err := n.ClusterSlots(context.Background()).Result(); err == nil {
-			return slots
-		}
+	slots, err := c.alive().ClusterSlots(context.Background()).Result()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no node of the cluster lives")
-	return nil
+	return slots
+}
+
+// alive is the first node that is not gone.
+func (c *redisCluster) alive() *clusterNode {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n *clusterNode) bool { return !n.gone })]
 }
 
 func (c *redisCluster) node(t testing.TB, addr string) *clusterNode {
@@ -110,7 +115,7 @@ func (c *redisCluster) node(t testing.TB, addr string) *clusterNode {
 
 // slotOf is the slot of a key, as Redis says, and ownerOf the master that has it.
 func (c *redisCluster) slotOf(key string) int {
-	return int(c.nodes[0].ClusterKeySlot(context.Background(), key).Val())
+	return int(c.alive().ClusterKeySlot(context.Background(), key).Val())
 }
 
 func (c *redisCluster) ownerOf(t testing.TB, slot int) *clusterNode {
