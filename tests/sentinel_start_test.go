@@ -20,7 +20,8 @@ type sentinel struct {
 }
 
 // startSentinels starts n Sentinels that watch over a master at a port of loopback, and call it main.
-// They are more often asked than their defaults say, and believe sooner that it is dead.
+// They look at it
+// more often than by default, and believe sooner that it is dead.
 func startSentinels(t testing.TB, n int, port string, config ...string) (sentinels []*sentinel) {
 	t.Helper()
 	for range n {
@@ -43,6 +44,9 @@ func startSentinels(t testing.TB, n int, port string, config ...string) (sentine
 		}
 		s.Client = redis.NewClient(&redis.Options{Network: "unix", Addr: dir + "/sentinel.sock", Password: password, Protocol: 2})
 		t.Cleanup(func() { s.Close() })
+		if err := s.Do(context.Background(), "sentinel", "debug", "info-period", 500, "publish-period", 200).Err(); err != nil {
+			t.Fatal(err)
+		}
 		sentinels = append(sentinels, s)
 	}
 	return sentinels

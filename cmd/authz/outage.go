@@ -28,7 +28,7 @@ type outage struct {
 const calm = 5 * time.Second
 
 // unpinged are the kinds of failure that a ping, which charges nothing, does not meet.
-var unpinged = []string{"oom", "readonly", "misconf", "noperm", "wrongtype"}
+var unpinged = []string{"oom", "readonly", "misconf", "noperm", "wrongtype", "clusterdown"}
 
 // failed says so, and again once a minute.
 func (o *outage) failed(err error) {

@@ -11,11 +11,15 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis             string        `help:"redis://, rediss:// or unix:// URL${without}." placeholder:"URL"`
-	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
-	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
-	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
-	RedisTimeout      time.Duration `help:"The longest that Redis may take for one request, connecting included; with the hold of a leaky bucket an answer takes 950ms at most." default:"50ms"`
+	Redis                     string        `help:"redis://, rediss:// or unix:// URL${without}. Several hosts, or ?cluster=true, are a cluster; with ?master=NAME they are Sentinels." placeholder:"URL"`
+	RedisUser                 string        `help:"User, instead of the URL's." placeholder:"NAME"`
+	RedisPassword             string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
+	RedisPasswordFile         string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
+	RedisSentinelPasswordFile string        `help:"File with the password of the Sentinels, likewise." placeholder:"FILE" type:"path"`
+	RedisCacert               string        `help:"File with the CA certificates to trust, instead of the system's; for rediss://, read for each new connection." placeholder:"FILE" type:"path"`
+	RedisCert                 string        `help:"File with the certificate to show, likewise." placeholder:"FILE" type:"path"`
+	RedisKey                  string        `help:"File with its key, likewise." placeholder:"FILE" type:"path"`
+	RedisTimeout              time.Duration `help:"The longest that Redis may take for one request, connecting included; with the hold of a leaky bucket an answer takes 950ms at most." default:"50ms"`
 }
 
 func (f *redisFlags) Validate() error {
@@ -31,7 +35,8 @@ func (f *redisFlags) Validate() error {
 // open makes the store; it connects when it is asked something.
 func (f *redisFlags) open() (*store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
-		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout})
+		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
+		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout})
 }
 
 // place is where counts are kept, for the log.
@@ -48,8 +53,8 @@ func (f *redisFlags) redacted() string {
 	if !ok {
 		return "?"
 	}
-	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
-	return scheme + "://" + rest
+	rest, _, _ = strings.Cut(rest, "?") // options may hold a password with an @, too
+	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 // loadScripts loads them with time for a connection that is slow to come.
