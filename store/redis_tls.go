@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,7 +44,34 @@ func (d *tlsDialer) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return (&tls.Dialer{Config: config}).DialContext(ctx, network, addr)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return tlsConn{conn.(*tls.Conn)}, nil
+}
+
+// A tlsConn is a connection whose end is noticed, and told as it was meant.
+type tlsConn struct{ *tls.Conn }
+
+// Write tells what the server had to say before it hung up: in TLS 1.3 it looks at our certificate when
+// we may already write.
+func (c tlsConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.SetReadDeadline(time.Now().Add(time.Millisecond)) // it is here already, if ever
+		var said *net.OpError
+		if _, last := c.Read(make([]byte, 1)); errors.As(last, &said) && said.Op == "remote error" {
+			return n, last
+		}
+	}
+	return n, err
+}
+
+// SyscallConn lets go-redis find out before it sends a request that a connection is dead, as it does
+// without TLS.
+func (c tlsConn) SyscallConn() (syscall.RawConn, error) {
+	return c.NetConn().(syscall.Conn).SyscallConn()
 }
 
 func (d *tlsDialer) config(addr string) (*tls.Config, error) {

@@ -47,14 +47,18 @@ func (f *redisFlags) place() []any {
 	return []any{"store", "redis", "redis", f.redacted()}
 }
 
-// redacted is the URL without user, password and options.
+// redacted is the URL without user, password and options: no text that could be a part of them.
 func (f *redisFlags) redacted() string {
 	scheme, rest, ok := strings.Cut(f.Redis, "://")
 	if !ok {
 		return "?"
 	}
-	rest, _, _ = strings.Cut(rest, "?") // options may hold a password with an @, too
-	return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+	at := strings.LastIndexByte(rest, '@') + 1
+	if strings.Contains(rest[:at], "?") { // a password with one, or an option with an @
+		return scheme + "://?"
+	}
+	place, _, _ := strings.Cut(rest[at:], "?")
+	return scheme + "://" + place
 }
 
 // loadScripts loads them with time for a connection that is slow to come.
