@@ -58,14 +58,18 @@ func (c *cluster) get(ctx context.Context, key string) (string, error) {
 			pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		pipe.Process(ctx, cmd)
-		pipe.Exec(ctx)
-		word, next := c.redirect(cmd.Err(), n)
+		_, failed := pipe.Exec(ctx)
+		text, err := cmd.Result()
+		if err == nil {
+			err = failed
+		}
+		word, next := c.redirect(err, n)
 		switch {
-		case cmd.Err() == redis.Nil:
+		case err == redis.Nil:
 			return "", nil
 		case next == nil || hop == maxHops:
-			c.heed(cmd.Err())
-			return cmd.Result()
+			c.heed(err)
+			return text, err
 		}
 		n, asking = next, word == "ASK"
 	}
@@ -110,9 +114,12 @@ func (r *Redis) pipeline(ctx context.Context, calls []*call, command any, script
 		sent[i] = redis.NewRawWriteToCmd(ctx, c, c.args(command, script)...)
 		pipe.Process(ctx, sent[i])
 	}
-	pipe.Exec(ctx)
+	_, failed := pipe.Exec(ctx)
 	for i, c := range calls {
 		err := sent[i].Err()
+		if err == nil && !c.began {
+			err = failed // before anything was sent: go-redis does not tell the commands all of its errors
+		}
 		if err != nil {
 			err = &kindError{Kind(err), err}
 		}

@@ -20,7 +20,7 @@ type sentinels struct {
 }
 
 func newSentinels(p *site, o RedisOptions) (*sentinels, error) {
-	s := &sentinels{master: p.master, connect: p.client.Dialer, patience: o.Timeout / 8}
+	s := &sentinels{master: p.master, connect: p.client.Dialer, patience: min(o.Timeout/8, 250*time.Millisecond)}
 	if s.connect == nil {
 		s.connect = new(net.Dialer).DialContext
 	}
@@ -102,8 +102,11 @@ func (s *sentinels) ask(ctx context.Context, c *redis.Client) sighting {
 	pipe := c.Pipeline()
 	pipe.Process(ctx, where)
 	pipe.Process(ctx, all)
-	pipe.Exec(ctx)
+	_, failed := pipe.Exec(ctx)
 	addr, err := where.Result()
+	if err == nil && len(addr) == 0 {
+		err = failed // before anything was sent
+	}
 	switch {
 	case err == redis.Nil || err == nil && len(addr) != 2:
 		return sighting{err: fmt.Errorf("the Sentinel %s knows no master %q", c.Options().Addr, s.master)}

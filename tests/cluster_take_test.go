@@ -22,6 +22,8 @@ var onCluster = []struct {
 	{"concurrent takers admit exactly the limit", exactInACluster},
 	{"a race between peek and take is rarely lost", racesAreRare},
 	{"slots move under load", slotsMoveUnderLoad},
+	{"the account in the README is enough", theReadmesAccount},
+	{"the commands take a cluster like any Redis", theCommandsTakeACluster},
 }
 
 func TestACluster(t *testing.T) {

@@ -19,19 +19,20 @@ type sentinel struct {
 	cmd  *exec.Cmd
 }
 
-// startSentinels starts n Sentinels that watch over a master at a port of loopback, and call it main.
+// startSentinels starts n Sentinels that watch over a master at a port of loopback, and call it main. In
+// the lines of config, HERE is the port of each.
 // They look at it
 // more often than by default, and believe sooner that it is dead.
 func startSentinels(t testing.TB, n int, port string, config ...string) (sentinels []*sentinel) {
 	t.Helper()
 	for range n {
-		s := &sentinel{addr: "127.0.0.1:" + freePort(t)}
-		dir := socketDir(t)
-		lines := append([]string{"bind 127.0.0.1", "port " + s.addr[len("127.0.0.1:"):], "dir " + dir, "unixsocket " + dir + "/sentinel.sock",
+		here, dir := freePort(t), socketDir(t)
+		s := &sentinel{addr: "127.0.0.1:" + here}
+		lines := append([]string{"bind 127.0.0.1", "port HERE", "dir " + dir, "unixsocket " + dir + "/sentinel.sock",
 			fmt.Sprintf("sentinel monitor main 127.0.0.1 %s %d", port, n/2+1),
 			"sentinel down-after-milliseconds main 1000", "sentinel failover-timeout main 5000"}, config...)
 		file := filepath.Join(dir, "sentinel.conf")
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(strings.Join(lines, "\n"), "HERE", here)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.cmd = exec.Command("redis-server", file, "--sentinel")
