@@ -33,7 +33,7 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 		port := freePort(t)
 		c.nodes = append(c.nodes, &clusterNode{redisServer: startRedis(t, append([]string{"--bind", "127.0.0.1", "--port", port,
 			"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "10000",
-			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...),
+			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...),
 			addr: "127.0.0.1:" + port})
 	}
 	c.create(t)

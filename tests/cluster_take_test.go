@@ -20,6 +20,8 @@ var onCluster = []struct {
 	{"a request over several slots is charged whole or not at all", overSeveralSlots},
 	{"it agrees with memory step by step", agreesInACluster},
 	{"concurrent takers admit exactly the limit", exactInACluster},
+	{"requests share calls", requestsShareCalls},
+	{"a forgotten script is no news", aForgottenScriptIsNoNews},
 	{"a race between peek and take is rarely lost", racesAreRare},
 	{"slots move under load", slotsMoveUnderLoad},
 	{"the account in the README is enough", theReadmesAccount},
