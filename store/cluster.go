@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,7 @@ type look struct {
 }
 
 const (
+	lookTime  = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
 	restful   = 100 * time.Millisecond // between two looks
 	forgotten = time.Minute            // a node that has had no slot for so long
 )
@@ -78,10 +80,11 @@ func (c *cluster) node(addr string) *Redis {
 
 // address is where a node is that another names, which may leave out what is the same for itself.
 func address(addr string, from *Redis) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
+	i := strings.LastIndexByte(addr, ':')
+	if i < 0 {
 		return addr
 	}
+	host, port := strings.Trim(addr[:i], "[]"), addr[i+1:]
 	fromHost, fromPort, _ := net.SplitHostPort(from.client.Options().Addr)
 	if port == "0" { // of one that speaks nothing but TLS
 		port = fromPort
@@ -137,7 +140,7 @@ func (c *cluster) read() (err error) {
 		slots []redis.ClusterSlot
 		err   error
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), max(c.timeout, lookTime))
 	defer cancel()
 	some := c.some()
 	said := make(chan answer, len(some))

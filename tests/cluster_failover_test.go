@@ -22,10 +22,8 @@ import (
 // be forgotten, and is admitted once more; so the load on that master rests until its replica has all.
 func TestAMasterOfAClusterIsReplaced(t *testing.T) {
 	c := startCluster(t)
-	for _, n := range c.nodes {
-		n.ConfigSet(context.Background(), "cluster-node-timeout", "1000")
-	}
-	s := openRedisURL(t, c.url(), 3*time.Second)
+	c.patience(t, "2000")
+	s := openRedisURL(t, c.url(), 5*time.Second)
 	if err := s.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	for range 6 {
 		port := freePort(t)
 		c.nodes = append(c.nodes, &clusterNode{redisServer: startRedis(t, append([]string{"--bind", "127.0.0.1", "--port", port,
-			"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "10000",
+			"--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "1000",
 			"--cluster-require-full-coverage", "no", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...),
 			addr: "127.0.0.1:" + port})
 	}
@@ -61,6 +61,17 @@ func (c *redisCluster) create(t testing.TB, flags ...string) {
 		}
 		return true
 	})
+	c.patience(t, "10000") // with the least, news is told often; now a busy machine must not look like a dead one
+}
+
+// patience is how many milliseconds a node may say nothing.
+func (c *redisCluster) patience(t testing.TB, ms string) {
+	t.Helper()
+	for _, n := range c.nodes {
+		if err := n.ConfigSet(context.Background(), "cluster-node-timeout", ms).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // settled: the node sees all slots served, and if it is a replica it follows its master.
