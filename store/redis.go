@@ -128,12 +128,14 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	case r.cluster != nil:
 		return r.cluster.take(ctx, nowUS, checks, peek, dst)
 	}
-	deadline := r.lanes.now() + r.timeout
+	now := r.lanes.now()
+	deadline := now + r.timeout
 	if d, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, d.Sub(r.lanes.start))
 	}
 	p := r.pendings.Get().(*pending)
-	p.begin(checks, peek, deadline)
+	p.begin(checks, peek)
+	p.deadline, p.sendBy = deadline, now+(deadline-now)/2
 	if nowUS != 0 {
 		r.sendAlone(p, nowUS)
 	} else if err := r.join(p); err != nil {
