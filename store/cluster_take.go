@@ -108,10 +108,12 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 		return dst, err
 	}
 	p := c.pendings.Get().(*pending)
-	p.begin(checks, peek, 0)
+	p.begin(checks, peek)
 	p.slot, p.apart, p.asking = slot, false, false
 	for hop := 0; ; hop++ {
+		now := n.lanes.now()
 		p.err, p.reply, p.deadline = nil, p.reply[:0], deadline.Sub(n.lanes.start)
+		p.sendBy = now + (p.deadline-now)/2
 		if nowUS != 0 {
 			n.sendAlone(p, nowUS)
 		} else if err := n.join(p); err != nil {
