@@ -22,6 +22,11 @@ type pending struct {
 	deadline time.Duration // by lanes.now
 	sendBy   time.Duration // likewise: when half of the time is over
 
+	// In a cluster.
+	slot   int  // of all its keys
+	apart  bool // it needs an EVALSHA of its own
+	asking bool // and ASKING before that
+
 	wake  chan signal // tells the caller, once, what has become of it
 	left  bool        // its caller has given up; under lanes.mu
 	heard int64       // lanes.heard when it began to wait; MaxInt64: it did not
@@ -101,6 +106,7 @@ func (p *pending) results(checks []limits.Check, dst []Result) ([]Result, error)
 type call struct {
 	members []*pending
 	keys    int
+	mixed   bool // they cannot all be in one EVALSHA
 	nowUS   int64
 	script  string // SHA or text
 	rows    []row
@@ -115,12 +121,13 @@ type call struct {
 }
 
 func (c *call) begin(nowUS int64) {
-	c.nowUS, c.keys, c.answered, c.late = nowUS, 0, false, false
+	c.nowUS, c.keys, c.mixed, c.answered, c.late = nowUS, 0, false, false, false
 	clear(c.members)
 	c.members = c.members[:0]
 }
 
 func (c *call) add(p *pending) {
+	c.mixed = c.mixed || p.asking || len(c.members) > 0 && (p.apart || c.members[0].apart || p.slot != c.members[0].slot)
 	c.members = append(c.members, p)
 	c.keys += len(p.keys)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -13,11 +14,14 @@ import (
 	"authz/redisscripts"
 )
 
-// Redis keeps the buckets in a Redis server that all instances share. Now is that server's clock.
+// Redis keeps the buckets in a Redis server that all instances share, or in those of a cluster. Now is
+// that server's clock.
 type Redis struct {
-	client  *redis.Client
-	timeout time.Duration
-	take    redisscripts.Script
+	cluster   *cluster // its nodes are a Redis each; the rest is for a single server, which is most often all there is
+	sentinels *sentinels
+	client    *redis.Client
+	timeout   time.Duration
+	take      redisscripts.Script
 
 	breaker  *breaker // nil: there is none
 	lanes    lanes
@@ -28,26 +32,47 @@ type Redis struct {
 // OpenRedis makes the client and connects to nothing yet: a Redis that is down is found out by
 // Load, Ping and Take. The error says what is wrong with the options.
 func OpenRedis(o RedisOptions) (*Redis, error) {
-	options, err := o.client()
-	if err != nil {
+	p, err := o.site()
+	switch {
+	case err != nil:
 		return nil, err
+	case p.cluster:
+		return &Redis{cluster: newCluster(p, o.Timeout, o.Turned)}, nil
 	}
+	options := p.at("")
+	var s *sentinels
+	if p.master != "" {
+		if s, err = newSentinels(p, o); err != nil {
+			return nil, err
+		}
+		options.Dialer = s.dial
+	}
+	r := newServer(options, o.Timeout)
+	r.sentinels = s
+	if o.Turned != nil {
+		name := cmp.Or(p.master, options.Addr)
+		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(name, err) })
+	}
+	return r, nil
+}
+
+func newServer(options *redis.Options, timeout time.Duration) *Redis {
 	r := &Redis{
 		client:   redis.NewClient(options),
-		timeout:  o.Timeout,
+		timeout:  timeout,
 		take:     redisscripts.Take(),
 		pendings: sync.Pool{New: newPending},
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
-	if o.Turned != nil {
-		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(options.Addr, err) })
-	}
-	return r, nil
+	return r
 }
 
 // Load loads every script into Redis. Take does without, but has to send the text then, once.
 func (r *Redis) Load(ctx context.Context) error {
+	if r.cluster != nil {
+		return r.cluster.each(ctx, (*Redis).Load)
+	}
 	for _, s := range redisscripts.All() {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
@@ -63,6 +88,9 @@ func (r *Redis) Load(ctx context.Context) error {
 // Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
 // account that may Take may Ping.
 func (r *Redis) Ping(ctx context.Context) error {
+	if r.cluster != nil {
+		return r.cluster.each(ctx, (*Redis).Ping)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	c := r.calls.Get().(*call)
@@ -73,6 +101,9 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // Get reads a text, "" if there is none, within the timeout.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
+	if r.cluster != nil {
+		return r.cluster.get(ctx, key)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	text, err := r.client.Get(ctx, key).Result()
@@ -82,7 +113,19 @@ func (r *Redis) Get(ctx context.Context, key string) (string, error) {
 	return text, err
 }
 
-// Do sends a command and returns its reply as go-redis does, within the timeout.
+// Servers are the servers behind it: itself, or the masters of a cluster as far as they are known.
+func (r *Redis) Servers(ctx context.Context) ([]*Redis, error) {
+	if r.cluster != nil {
+		return r.cluster.known(ctx)
+	}
+	return []*Redis{r}, nil
+}
+
+// Addr is where a server is, not a cluster.
+func (r *Redis) Addr() string { return r.client.Options().Addr }
+
+// Do sends a command to a server, not to a cluster, and returns its reply as go-redis does, within the
+// timeout.
 func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -90,12 +133,24 @@ func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
 	return reply, sorted(err)
 }
 
-// Unreachable is why the breaker is open, nil while it is closed or there is none.
-func (r *Redis) Unreachable() error { return r.breaker.cause() }
+// Unreachable is why the breaker is open, in a cluster that of any node; nil while it is closed or there
+// is none.
+func (r *Redis) Unreachable() error {
+	if r.cluster != nil {
+		return r.cluster.unreachable()
+	}
+	return r.breaker.cause()
+}
 
 // Close closes the connections.
 func (r *Redis) Close() error {
+	if r.cluster != nil {
+		return r.cluster.close()
+	}
 	r.breaker.stop()
+	if r.sentinels != nil {
+		defer r.sentinels.close()
+	}
 	return r.client.Close()
 }
 
@@ -103,8 +158,11 @@ func (r *Redis) Close() error {
 //
 // It takes the timeout at most, or until the deadline of ctx; ctx is not heeded otherwise.
 func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
-	if len(checks) == 0 {
+	switch {
+	case len(checks) == 0:
 		return dst, nil
+	case r.cluster != nil:
+		return r.cluster.take(ctx, nowUS, checks, peek, dst)
 	}
 	turn, err := r.breaker.begin()
 	if err != nil {
@@ -178,6 +236,10 @@ func (r *Redis) join(p *pending) error {
 func (r *Redis) send(c *call, deadline time.Duration) {
 	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(deadline))
 	defer cancel()
+	if c.mixed {
+		r.runApart(ctx, c)
+		return
+	}
 	c.end(r.run(ctx, c))
 }
 

@@ -1,12 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,14 +19,22 @@ import (
 
 // RedisOptions says where Redis is.
 type RedisOptions struct {
-	// URL is redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path?db=0. It may
-	// set pool_size (connections; 32 at least, 10 a core) and what else go-redis reads in a URL, but
-	// none of the timeouts and retries.
+	// URL is redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path?db=0. Several
+	// hosts with commas between them are nodes of a cluster, as is one with ?cluster=true; with
+	// ?master=NAME they are Sentinels that watch over a master of this name, with sentinel_username
+	// and sentinel_password if they want other ones than Redis. It may set pool_size (connections to
+	// each server; 32 at least, 10 a core) and what else go-redis reads in a URL, but none of the
+	// timeouts and retries.
 	URL string
 
 	// User and Password go before those of the URL, and PasswordFile before both. The file is read
-	// for every new connection, so that the password may change.
-	User, Password, PasswordFile string
+	// for every new connection, so that the password may change. SentinelPasswordFile is the like
+	// for Sentinels.
+	User, Password, PasswordFile, SentinelPasswordFile string
+
+	// With rediss://, files in PEM: CACert whom to trust instead of the system's list, Cert and Key
+	// who we are. They, too, are read for every new connection.
+	CACert, Cert, Key string
 
 	// Timeout bounds a Take, dialling and waiting for a connection included. It is above 0.
 	Timeout time.Duration
@@ -35,17 +46,112 @@ type RedisOptions struct {
 	Turned func(server string, err error)
 }
 
-// client is the options of go-redis. No error quotes the URL, which may hold a password.
-func (o RedisOptions) client() (*redis.Options, error) {
+// A site is where the options lead.
+type site struct {
+	addrs   []string       // host:port of all that the URL names
+	client  *redis.Options // of any of the servers; its Addr is the first of addrs
+	cluster bool           // addrs are nodes of a cluster
+	master  string         // addrs are Sentinels, and this is the name that they know; else ""
+
+	sentinelUser, sentinelPassword string
+}
+
+var errURL = errors.New("the Redis URL cannot be read, want redis://user:password@host:6379/0, rediss://... or unix:///path?db=0, " +
+	"redis://host:6379,host:6379 for a cluster, or redis://host:26379,host:26379?master=NAME for Sentinels")
+
+// site reads the options. No error quotes the URL, which may hold a password.
+func (o RedisOptions) site() (*site, error) {
 	if o.Timeout <= 0 {
 		return nil, fmt.Errorf("the Redis timeout is %v, want a time above 0", o.Timeout)
 	}
-	if o.namesSeveral() {
-		return nil, errors.New("the Redis URL names a cluster or a Sentinel, want a single server: the others are not supported yet")
-	}
-	c, err := redis.ParseURL(o.URL)
+	p := new(site)
+	one, err := p.readURL(o.URL)
 	if err != nil {
-		return nil, errors.New("the Redis URL cannot be read, want redis://user:password@host:6379/0, rediss://... or unix:///path?db=0")
+		return nil, err
+	}
+	if p.client, err = o.clientOf(one); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.client.Network == "unix" && (p.cluster || p.master != ""):
+		return nil, errors.New("the Redis URL names a unix socket, which is one server: want no cluster and no master")
+	case p.cluster && p.client.DB != 0:
+		return nil, fmt.Errorf("the Redis URL names database %d, want none: a cluster has but one", p.client.DB)
+	case p.master == "" && o.SentinelPasswordFile != "":
+		return nil, errors.New("there is a password for Sentinels, but no master in the Redis URL, want ?master=NAME")
+	}
+	return p, nil
+}
+
+// readURL takes from a URL what go-redis does not read in one, and returns the rest, with one host.
+func (p *site) readURL(text string) (one string, err error) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	at := strings.LastIndexByte(authority, '@') + 1
+	path, query, _ := strings.Cut(tail, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", errURL
+	}
+	hosts := strings.Split(authority[at:], ",")
+	if err := p.readWho(values, len(hosts)); err != nil {
+		return "", err
+	}
+	port := "6379"
+	if p.master != "" {
+		port = "26379"
+	}
+	for _, h := range hosts {
+		u, err := url.Parse("redis://" + h)
+		if err != nil || h == "" && len(hosts) > 1 {
+			return "", errURL
+		}
+		p.addrs = append(p.addrs, net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), port)))
+	}
+	one = scheme + "://" + authority[:at] + hosts[0] + path
+	if len(values) > 0 {
+		one += "?" + values.Encode()
+	}
+	return one, nil
+}
+
+// readWho takes from the query who the hosts are.
+func (p *site) readWho(query url.Values, hosts int) (err error) {
+	take := func(name string) string {
+		text := query.Get(name)
+		query.Del(name)
+		return text
+	}
+	p.cluster = hosts > 1 && !query.Has("master")
+	if query.Has("cluster") {
+		want, err := strconv.ParseBool(take("cluster"))
+		switch {
+		case err != nil:
+			return errors.New("the Redis URL says neither cluster=true nor cluster=false, want one of them or none")
+		case query.Has("master") && want:
+			return errors.New("the Redis URL has cluster and master, want one of them")
+		case p.cluster && !want:
+			return errors.New("the Redis URL names several hosts and cluster=false, want one host, or master=NAME if they are Sentinels")
+		}
+		p.cluster = want
+	}
+	if query.Has("master") {
+		if p.master = take("master"); p.master == "" {
+			return errors.New("the Redis URL has an empty master, want the name that the Sentinels know")
+		}
+		p.sentinelUser, p.sentinelPassword = take("sentinel_username"), take("sentinel_password")
+	}
+	return nil
+}
+
+// clientOf is the options of go-redis for a URL with one host.
+func (o RedisOptions) clientOf(one string) (*redis.Options, error) {
+	c, err := redis.ParseURL(one)
+	if err != nil {
+		return nil, errURL
 	}
 	if o.User != "" {
 		c.Username = o.User
@@ -54,16 +160,18 @@ func (o RedisOptions) client() (*redis.Options, error) {
 		c.Password = o.Password
 	}
 	if o.PasswordFile != "" {
-		c.CredentialsProviderContext = o.readPassword(c.Username)
+		c.CredentialsProviderContext = readPassword(o.PasswordFile, c.Username)
 		if _, _, err := c.CredentialsProviderContext(context.Background()); err != nil {
 			return nil, err
 		}
+	}
+	if c.Dialer, err = o.dialer(c); err != nil {
+		return nil, err
 	}
 	// Nothing is sent twice, and little beside what is asked: one dial and one HELLO, no CLIENT
 	// SETINFO, no push messages.
 	c.MaxRetries, c.DialerRetries = -1, 1
 	c.Protocol, c.DisableIdentity, c.PipelinePoolSize = 2, true, -1
-	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	// The context's deadline counts. Half of it may pass in waiting for a connection, so that an
 	// exhausted pool is told from a slow Redis, and leaves time for an answer.
 	c.ContextTimeoutEnabled = true
@@ -79,18 +187,17 @@ func (o RedisOptions) client() (*redis.Options, error) {
 	return c, nil
 }
 
-// namesSeveral: several addresses, ?cluster=true or ?master=NAME.
-func (o RedisOptions) namesSeveral() bool {
-	address, query, _ := strings.Cut(o.URL, "?")
-	hosts := address[strings.LastIndex(address, "@")+1:]
-	values, _ := url.ParseQuery(query)
-	return strings.Contains(hosts, ",") && !strings.HasPrefix(address, "unix:") ||
-		values.Has("cluster") || values.Has("master")
+// at is the options for one of the servers.
+func (p *site) at(addr string) *redis.Options {
+	c := *p.client
+	c.Addr = cmp.Or(addr, c.Addr)
+	c.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return &c
 }
 
-func (o RedisOptions) readPassword(user string) func(context.Context) (string, string, error) {
+func readPassword(file, user string) func(context.Context) (string, string, error) {
 	return func(context.Context) (string, string, error) {
-		text, err := os.ReadFile(o.PasswordFile)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return "", "", fmt.Errorf("the Redis password: %w", err)
 		}

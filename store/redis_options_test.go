@@ -18,12 +18,19 @@ func TestTheURLSaysWhereRedisIs(t *testing.T) {
 	opens := func(want string, o RedisOptions) {
 		t.Helper()
 		o.Timeout = time.Second
-		c, err := o.client()
+		p, err := o.site()
 		if err != nil {
 			t.Errorf("%s: %v", o.URL, err)
 			return
 		}
+		c := p.client
 		got := fmt.Sprintf("%s %s db %d user %q password %q tls %v", c.Network, c.Addr, c.DB, c.Username, c.Password, c.TLSConfig != nil)
+		if p.cluster {
+			got += fmt.Sprint(" cluster ", p.addrs)
+		}
+		if p.master != "" {
+			got += fmt.Sprintf(" master %q of %v, user %q password %q", p.master, p.addrs, p.sentinelUser, p.sentinelPassword)
+		}
 		if got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", o.URL, got, want)
 		}
@@ -34,6 +41,13 @@ func TestTheURLSaysWhereRedisIs(t *testing.T) {
 	opens(`tcp h:6379 db 0 user "u" password "a,b" tls false`, RedisOptions{URL: "redis://u:a,b@h"})
 	opens(`unix /a,b.sock db 0 user "" password "" tls false`, RedisOptions{URL: "unix:///a,b.sock"})
 	opens(`unix /run/redis.sock db 2 user "u" password "p" tls false`, RedisOptions{URL: "unix://u:p@/run/redis.sock?db=2"})
+	opens(`tcp a:1 db 0 user "u" password "p,@" tls false cluster [a:1 b:6379 [::1]:7000]`, RedisOptions{URL: "redis://u:p,%40@a:1,b,[::1]:7000"})
+	opens(`tcp a:6379 db 0 user "" password "" tls true cluster [a:6379]`, RedisOptions{URL: "rediss://a?cluster=true&pool_size=5"})
+	opens(`tcp a:1 db 0 user "" password "" tls false`, RedisOptions{URL: "redis://a:1?cluster=false"})
+	opens(`tcp a:6379 db 2 user "u" password "p" tls false master "main" of [a:26379 b:1], user "" password ""`,
+		RedisOptions{URL: "redis://u:p@a,b:1/2?master=main"})
+	opens(`tcp a:6379 db 0 user "" password "" tls true master "main" of [a:26379], user "s" password "q@"`,
+		RedisOptions{URL: "rediss://a?master=main&sentinel_username=s&sentinel_password=q%40&pool_size=5"})
 	opens(`tcp h:1 db 0 user "me" password "mine" tls false`, RedisOptions{URL: "redis://u:p@h:1", User: "me", Password: "mine"})
 }
 
@@ -52,9 +66,17 @@ func TestAURLThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost:port")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost/zero")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost?cats=3")
-	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1,b:2")
-	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1?cluster=true")
-	refuses("the Redis URL names a cluster or a Sentinel", "redis://:secret@a:1?master=main")
+	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a:1,b:port")
+	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a:1,,b:2")
+	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a,b?sentinel_password=secret")
+	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a,b?x=%zz")
+	refuses("the Redis URL says neither cluster=true nor cluster=false", "redis://:secret@a:1?cluster=secret")
+	refuses("the Redis URL has cluster and master, want one of them", "redis://:secret@a:1?cluster=true&master=main")
+	refuses("the Redis URL names several hosts and cluster=false", "redis://:secret@a:1,b:2?cluster=false")
+	refuses("the Redis URL has an empty master, want the name", "redis://:secret@a:1?master=")
+	refuses("the Redis URL names database 1, want none: a cluster has but one", "redis://:secret@a:1,b:2/1")
+	refuses("the Redis URL names a unix socket, which is one server", "unix://u:secret@/a.sock?cluster=true")
+	refuses("the Redis URL names a unix socket, which is one server", "unix://u:secret@/a.sock?master=main")
 
 	want := "the Redis timeout is 0s, want a time above 0"
 	if _, err := OpenRedis(RedisOptions{URL: "redis://localhost"}); err == nil || err.Error() != want {
@@ -66,7 +88,7 @@ func TestAURLThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 func TestThePasswordFileIsReadForEachConnection(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	o := RedisOptions{URL: "redis://u:old@localhost", PasswordFile: file, Timeout: time.Second}
-	if _, err := o.client(); err == nil || !strings.HasPrefix(err.Error(), "the Redis password: open ") {
+	if _, err := o.site(); err == nil || !strings.HasPrefix(err.Error(), "the Redis password: open ") {
 		t.Errorf("no file: %v, want an error that names it", err)
 	}
 	write := func(text string) {
@@ -75,12 +97,12 @@ func TestThePasswordFileIsReadForEachConnection(t *testing.T) {
 		}
 	}
 	write("one\n")
-	c, err := o.client()
+	p, err := o.site()
 	if err != nil {
 		t.Fatal(err)
 	}
 	write("two\r\n")
-	if user, password, err := c.CredentialsProviderContext(context.Background()); user != "u" || password != "two" || err != nil {
+	if user, password, err := p.at("").CredentialsProviderContext(context.Background()); user != "u" || password != "two" || err != nil {
 		t.Errorf("user %q, password %q, %v; want u, two", user, password, err)
 	}
 }
@@ -88,10 +110,11 @@ func TestThePasswordFileIsReadForEachConnection(t *testing.T) {
 // Every one of these has a default that would send a request twice or make it wait.
 func TestNothingIsRetriedWhateverTheURLSays(t *testing.T) {
 	o := RedisOptions{URL: "redis://h?max_retries=3&dial_timeout=9s&pool_timeout=9s&read_timeout=9s&pool_size=7", Timeout: 80 * time.Millisecond}
-	c, err := o.client()
+	p, err := o.site()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := p.at("")
 	got := fmt.Sprint(c.MaxRetries, c.DialerRetries, c.ContextTimeoutEnabled, c.DialTimeout, c.PoolTimeout, c.ReadTimeout, c.PoolSize)
 	if want := "-1 1 true 80ms 40ms 1.08s 7"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -100,10 +123,11 @@ func TestNothingIsRetriedWhateverTheURLSays(t *testing.T) {
 
 // C108: go-redis dials five times by default.
 func TestADialThatFailsIsNotRepeated(t *testing.T) {
-	c, err := RedisOptions{URL: "redis://h", Timeout: 10 * time.Second}.client()
+	p, err := RedisOptions{URL: "redis://h", Timeout: 10 * time.Second}.site()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := p.at("")
 	dials := 0
 	c.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		dials++

@@ -3,6 +3,7 @@ package tests
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -82,15 +83,18 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 	same(t, packStore{p, "/redis/tls"}.kind(c), "network")
 }
 
-// freePort is a TCP port that was free a moment ago.
+// freePort is a TCP port that was free a moment ago, below those that the system gives to clients.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := fmt.Sprint(10000 + rand.IntN(20000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port in 1000")
+	return ""
 }
 
 // fullPort is a TCP port to which nobody connects any more: its queue is full.

@@ -33,6 +33,14 @@ var bodies = []body{
 			return storeTaker(s)
 		}
 	}},
+	{"cluster", func(t *testing.T) func(*testing.T) taker {
+		c := startCluster(t)
+		s := openCluster(t, c)
+		return func(t *testing.T) taker {
+			c.flush(t)
+			return storeTaker(s)
+		}
+	}},
 	{"nginx-redis", packBody("/redis")},
 	{"nginx-shdict", packBody("/shdict")},
 }

@@ -262,7 +262,11 @@ func TestARedisURLIsLoggedWithoutItsSecrets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}
-	check("redis://ann:p@ss,w?rd@10.0.0.1:6379/0", "redis://10.0.0.1:6379/0")
+	check("redis://ann:p@ss,word@10.0.0.1:6379/0", "redis://10.0.0.1:6379/0")
+	check("redis://ann:p@ss,w?rd@10.0.0.1:6379/0", "redis://?")
+	check("rediss://ann:pass@h1,h2:6380,[::1]:6380?pool_size=5", "rediss://h1,h2:6380,[::1]:6380")
+	check("redis://h1,h2?master=main&sentinel_password=p%40ss", "redis://h1,h2")
+	check("redis://ann:pass@h1,h2?master=main&sentinel_password=p@ss", "redis://?")
 	check("redis://10.0.0.1:6379?password=x", "redis://10.0.0.1:6379")
 	check("unix://:secret@/run/redis.sock?db=1", "unix:///run/redis.sock")
 	check("redis://a:b@h1:1,redis://c:d@h2:2", "redis://h2:2")

@@ -11,11 +11,15 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis             string        `help:"redis://, rediss:// or unix:// URL${without}." placeholder:"URL"`
-	RedisUser         string        `help:"User, instead of the URL's." placeholder:"NAME"`
-	RedisPassword     string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
-	RedisPasswordFile string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
-	RedisTimeout      time.Duration `help:"The longest that Redis may take for one request, connecting included; with the hold of a leaky bucket an answer takes 950ms at most." default:"50ms"`
+	Redis                     string        `help:"redis://, rediss:// or unix:// URL${without}. Several hosts, or ?cluster=true, are a cluster; with ?master=NAME they are Sentinels." placeholder:"URL"`
+	RedisUser                 string        `help:"User, instead of the URL's." placeholder:"NAME"`
+	RedisPassword             string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
+	RedisPasswordFile         string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
+	RedisSentinelPasswordFile string        `help:"File with the password of the Sentinels, likewise." placeholder:"FILE" type:"path"`
+	RedisCacert               string        `help:"File with the CA certificates to trust, instead of the system's; for rediss://, read for each new connection." placeholder:"FILE" type:"path"`
+	RedisCert                 string        `help:"File with the certificate to show, likewise." placeholder:"FILE" type:"path"`
+	RedisKey                  string        `help:"File with its key, likewise." placeholder:"FILE" type:"path"`
+	RedisTimeout              time.Duration `help:"The longest that Redis may take for one request, connecting included; with the hold of a leaky bucket an answer takes 950ms at most." default:"50ms"`
 }
 
 func (f *redisFlags) Validate() error {
@@ -32,7 +36,8 @@ func (f *redisFlags) Validate() error {
 // told of that.
 func (f *redisFlags) open(turned func(server string, err error)) (*store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
-		PasswordFile: f.RedisPasswordFile, Timeout: f.RedisTimeout, Turned: turned})
+		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
+		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
 }
 
 // place is where counts are kept, for the log.
@@ -43,14 +48,18 @@ func (f *redisFlags) place() []any {
 	return []any{"store", "redis", "redis", f.redacted()}
 }
 
-// redacted is the URL without user, password and options.
+// redacted is the URL without user, password and options: no text that could be a part of them.
 func (f *redisFlags) redacted() string {
 	scheme, rest, ok := strings.Cut(f.Redis, "://")
 	if !ok {
 		return "?"
 	}
-	rest, _, _ = strings.Cut(rest[strings.LastIndexByte(rest, '@')+1:], "?")
-	return scheme + "://" + rest
+	at := strings.LastIndexByte(rest, '@') + 1
+	if strings.Contains(rest[:at], "?") { // a password with one, or an option with an @
+		return scheme + "://?"
+	}
+	place, _, _ := strings.Cut(rest[at:], "?")
+	return scheme + "://" + place
 }
 
 // loadScripts loads them with time for a connection that is slow to come.

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A cluster is many servers. Each keeps the buckets of some slots, and has lanes and connections of its
+// own: one that fails holds up nobody whose bucket is elsewhere.
+//
+// go-redis keeps the connections, and no more than that: its own cluster client sends again what may
+// have been run.
+type cluster struct {
+	site     *site
+	timeout  time.Duration
+	turned   func(server string, err error) // nil: there are no breakers
+	breaker  *breaker                       // in front of the question who has a slot
+	pendings sync.Pool                      // of *pending
+
+	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known
+
+	mu      sync.Mutex
+	nodes   map[string]*Redis    // by address
+	masters []*Redis             // those with slots
+	gone    map[string]time.Time // since when a node has none
+	look    *look                // the latest
+	closed  bool
+}
+
+// A look is one reading of the slots, which others may wait for.
+type look struct {
+	over  chan struct{} // closed
+	ended time.Time     // under cluster.mu; zero: it is under way
+	err   error         // when it is over
+}
+
+const (
+	lookTime  = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
+	restful   = 100 * time.Millisecond // between two looks
+	forgotten = time.Minute            // a node that has had no slot for so long
+)
+
+func newCluster(p *site, timeout time.Duration, turned func(string, error)) *cluster {
+	c := &cluster{site: p, timeout: timeout, turned: turned, pendings: sync.Pool{New: newPending},
+		nodes: map[string]*Redis{}, gone: map[string]time.Time{}}
+	if turned != nil {
+		c.breaker = newBreaker(func(ctx context.Context) error {
+			_, err := c.known(ctx)
+			return err
+		}, func(err error) { turned("cluster", err) })
+	}
+	return c
+}
+
+func (c *cluster) close() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.breaker.stop()
+	for _, n := range c.nodes {
+		err = cmp.Or(err, n.Close())
+	}
+	return err
+}
+
+// node is the node at an address.
+func (c *cluster) node(addr string) *Redis {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.nodes[addr]
+	if n == nil {
+		n = newServer(c.site.at(addr), c.timeout)
+		if c.turned != nil {
+			n.breaker = newBreaker(func(ctx context.Context) error { return c.ping(ctx, n) }, func(err error) { c.turned(addr, err) })
+		}
+		c.nodes[addr] = n
+		if c.closed {
+			n.Close()
+		}
+	}
+	return n
+}
+
+// address is where a node is that another names, which may leave out what is the same for itself.
+func address(addr string, from *Redis) string {
+	i := strings.LastIndexByte(addr, ':')
+	if i < 0 {
+		return addr
+	}
+	host, port := strings.Trim(addr[:i], "[]"), addr[i+1:]
+	fromHost, fromPort, _ := net.SplitHostPort(from.client.Options().Addr)
+	if port == "0" { // of one that speaks nothing but TLS
+		port = fromPort
+	}
+	return net.JoinHostPort(cmp.Or(host, fromHost), port)
+}
+
+// ping is what the breaker in front of a node asks. A node without slots is not waited for: nobody asks it.
+func (c *cluster) ping(ctx context.Context, n *Redis) error {
+	c.refresh()
+	c.mu.Lock()
+	isMaster := slices.Contains(c.masters, n)
+	c.mu.Unlock()
+	if !isMaster {
+		return nil
+	}
+	return n.Ping(ctx)
+}
+
+// unreachable is why the breaker in front of a master is open, or in front of all.
+func (c *cluster) unreachable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.breaker.cause()
+	for _, n := range c.masters {
+		err = cmp.Or(err, n.breaker.cause())
+	}
+	return err
+}
+
+// owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.
+func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
+	if n := c.owners[slot].Load(); n != nil {
+		return n, nil
+	}
+	turn, err := c.breaker.begin()
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.find(slot, deadline)
+	c.breaker.learn(turn, err)
+	return n, err
+}
+
+func (c *cluster) find(slot int, deadline time.Time) (*Redis, error) {
+	l := c.refresh()
+	select {
+	case <-l.over:
+	case <-time.After(time.Until(deadline)):
+		return nil, errLate
+	}
+	n := c.owners[slot].Load()
+	switch {
+	case n != nil:
+		return n, nil
+	case l.err != nil:
+		return nil, sorted(l.err)
+	}
+	return nil, &kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN no node of the cluster has slot %d", slot)}
+}
+
+// refresh looks anew who has which slots, soon enough. The look that it returns is the one that was
+// begun last.
+func (c *cluster) refresh() *look {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.look; l != nil && (l.ended.IsZero() || time.Since(l.ended) < restful) {
+		return l
+	}
+	l := &look{over: make(chan struct{})}
+	c.look = l
+	go func() {
+		err := c.read()
+		c.mu.Lock()
+		l.ended, l.err = time.Now(), err
+		c.mu.Unlock()
+		close(l.over)
+	}()
+	return l
+}
+
+// read asks some nodes who has which slots. The first answer counts.
+func (c *cluster) read() (err error) {
+	type answer struct {
+		from  *Redis
+		slots []redis.ClusterSlot
+		err   error
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(c.timeout, lookTime))
+	defer cancel()
+	some := c.some()
+	said := make(chan answer, len(some))
+	for _, n := range some {
+		go func() {
+			slots, err := n.client.ClusterSlots(ctx).Result()
+			said <- answer{n, slots, err}
+		}()
+	}
+	for range some {
+		switch a := <-said; {
+		case a.err != nil:
+			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.client.Options().Addr, a.err))
+		case len(a.slots) == 0:
+			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.client.Options().Addr)}))
+		default:
+			c.set(a.slots, a.from)
+			return nil
+		}
+	}
+	return err
+}
+
+// some are nodes to be asked: three that have slots, and two of those that the URL names.
+func (c *cluster) some() (nodes []*Redis) {
+	add := func(n *Redis) {
+		if !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	c.mu.Lock()
+	masters := slices.Clone(c.masters)
+	c.mu.Unlock()
+	for _, i := range rand.Perm(len(masters))[:min(3, len(masters))] {
+		add(masters[i])
+	}
+	named := c.site.addrs
+	for _, i := range rand.Perm(len(named))[:min(2, len(named))] {
+		add(c.node(named[i]))
+	}
+	return nodes
+}
+
+// set takes over who has which slots, as a node says.
+func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
+	var owners [slotCount]*Redis
+	var masters []*Redis
+	for _, r := range ranges {
+		if len(r.Nodes) == 0 {
+			continue
+		}
+		n := c.node(address(r.Nodes[0].Addr, from))
+		for slot := max(r.Start, 0); slot <= min(r.End, slotCount-1); slot++ {
+			owners[slot] = n
+		}
+		if !slices.Contains(masters, n) {
+			masters = append(masters, n)
+		}
+	}
+	for slot, n := range owners {
+		c.owners[slot].Store(n)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.masters = masters
+	for addr, n := range c.nodes {
+		since, known := c.gone[addr]
+		switch {
+		case slices.Contains(masters, n) || slices.Contains(c.site.addrs, addr):
+			delete(c.gone, addr)
+		case !known:
+			c.gone[addr] = time.Now()
+		case time.Since(since) > forgotten:
+			delete(c.gone, addr)
+			delete(c.nodes, addr)
+			n.Close()
+		}
+	}
+}
+
+// known are the masters, after a new look.
+func (c *cluster) known(ctx context.Context) ([]*Redis, error) {
+	l := c.refresh()
+	select {
+	case <-l.over:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.masters) == 0 {
+		return nil, sorted(l.err)
+	}
+	return slices.Clone(c.masters), nil
+}
+
+// each does something with all masters at the same time.
+func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) error) error {
+	masters, err := c.known(ctx)
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, len(masters))
+	for _, n := range masters {
+		go func() {
+			err := do(n, ctx)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", n.client.Options().Addr, err)
+			}
+			errs <- err
+		}()
+	}
+	for range masters {
+		err = cmp.Or(err, <-errs)
+	}
+	return err
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"authz/limits"
+)
+
+// C124, and what the specification of Redis Cluster says of braces.
+func TestASlotIsThatOfTheHashTag(t *testing.T) {
+	is := func(key string, want int) {
+		t.Helper()
+		if got := slotOf([]byte(key)); got != want {
+			t.Errorf("%s: slot %d, want %d", key, got, want)
+		}
+	}
+	is("", 0)
+	is("123456789", 0x31c3)
+	is("rl:v1:login|203.0.113.9:tb", 2745)
+	is("rl:v1:login|203.0.113.9:ts", 2217)
+	is("rl:v1:{login|203.0.113.9}:tb", 15359)
+	is("rl:v1:{login|203.0.113.9}:ts", 15359)
+	tag := slotOf([]byte("bar"))
+	is("foo{bar}{zap}", tag)
+	if slotOf([]byte("foo{}{bar}")) == tag {
+		t.Error("foo{}{bar}: the slot of bar, want that of the whole: its first tag is empty")
+	}
+	is("foo{{bar}}zap", slotOf([]byte("{bar")))
+}
+
+func TestAnAddressMayLeaveOutWhatIsTheSame(t *testing.T) {
+	is := func(addr, want string) {
+		t.Helper()
+		from := &Redis{client: redis.NewClient(&redis.Options{Addr: "10.0.0.1:7000"})}
+		defer from.Close()
+		if got := address(addr, from); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+	is("10.0.0.2:7001", "10.0.0.2:7001")
+	is(":7001", "10.0.0.1:7001")
+	is("10.0.0.2:0", "10.0.0.2:7000")
+	is("redis-2.example.com:7001", "redis-2.example.com:7001")
+	is("[::1]:7001", "[::1]:7001")
+	is("::1:7001", "[::1]:7001") // as MOVED has it
+}
+
+// A call of one slot is one EVALSHA. Another is divided: by slot, and whoever goes apart alone.
+func TestACallIsDividedBySlot(t *testing.T) {
+	r := newServer(&redis.Options{Addr: "nowhere"}, 1)
+	defer r.Close()
+	divided := func(want string, members ...pending) {
+		t.Helper()
+		c := new(call)
+		c.begin(7)
+		for i := range members {
+			members[i].text = []byte{'a' + byte(i)}
+			c.add(&members[i])
+		}
+		got := fmt.Sprint(c.mixed)
+		if c.mixed {
+			for _, one := range r.divide(c) {
+				got += " "
+				for _, p := range one.members {
+					got += string(p.text)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	divided("false", pending{slot: 3})
+	divided("false", pending{slot: 3}, pending{slot: 3})
+	divided("false", pending{slot: 3, apart: true})
+	divided("true a", pending{slot: 3, apart: true, asking: true})
+	divided("true ac b", pending{slot: 3}, pending{slot: 4}, pending{slot: 3})
+	divided("true bd ac e", pending{slot: 3}, pending{slot: 1}, pending{slot: 3}, pending{slot: 1}, pending{slot: 9})
+	divided("true a b c", pending{slot: 3}, pending{slot: 3, apart: true}, pending{slot: 3})
+	divided("true a b", pending{slot: 3, apart: true}, pending{slot: 3})
+}
+
+func TestPartsKeepTheOrderOfTheChecks(t *testing.T) {
+	l := limitOf(limits.FixedWindow)
+	checks := []limits.Check{checkOf(l, "{a}1"), checkOf(l, "{b}"), checkOf(l, "{a}2"), checkOf(l, "{c}"), checkOf(l, "{b}2")}
+	is := func(parts []*part, want string) {
+		t.Helper()
+		got := ""
+		for _, p := range parts {
+			got += fmt.Sprint(p.places, " ")
+		}
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	is(bySlot(checks), "[0 2] [1 4] [3] ")
+	is(oneByOne(checks), "[0] [1] [2] [3] [4] ")
+}
+
+func TestNobodyIsHeldForARequestThatIsRefused(t *testing.T) {
+	parts := []*part{{results: []Result{{Allowed: true, WaitUS: 5}, {WaitUS: 7}}}, {results: []Result{{Allowed: true, WaitUS: 9}}}}
+	noHold(parts)
+	if got := fmt.Sprint(parts[0].results, parts[1].results); got != "[{true 0 0 0} {false 0 7 0}] [{true 0 0 0}]" {
+		t.Errorf("got %s, want no wait but that of the refusal", got)
+	}
+}

@@ -1,0 +1,49 @@
+package tests
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The ways to Redis that README.md shows lead there; only the addresses are others.
+func TestTheReadmesWaysToRedisLeadThere(t *testing.T) {
+	_, single := startRedisAt(t)
+	node, cluster := startRedisAt(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+	node.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
+	node.ClusterAddSlotsRange(context.Background(), 0, 16383)
+	await(t, "cluster of one", (&clusterNode{redisServer: node}).settled)
+	_, master := startRedisAt(t)
+	sentinel := startSentinels(t, 1, master)[0]
+	ca, encrypted := newCA(t, "our CA"), freePort(t)
+	client := ca.issue(t, "client")
+	startRedis(t, tlsServer(encrypted, ca, ca.issue(t, "127.0.0.1"))...)
+	here := strings.NewReplacer(
+		"authz serve --limits /etc/authz/limits.toml", "authz scripts load",
+		"redis.example.com:6379", "127.0.0.1:"+single,
+		"redis.example.com:6380", "127.0.0.1:"+encrypted,
+		"node-1:6379,node-2:6379,node-3:6379", "127.0.0.1:"+cluster+",127.0.0.1:"+cluster,
+		"sentinel-1:26379,sentinel-2:26379,sentinel-3:26379", sentinel.addr+",127.0.0.1:1",
+		"ca.pem", ca.file, "authz.pem", client.cert, "authz-key.pem", client.key)
+
+	ways := 0
+	for _, block := range blocks(readme(t), "sh") {
+		for line := range strings.Lines(block) {
+			if !strings.HasPrefix(line, "authz serve") || strings.Contains(line, "127.0.0.1") {
+				continue
+			}
+			ways++
+			cmd := exec.Command("sh", "-c", here.Replace(line))
+			cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "take ") {
+				t.Errorf("%s%v\n%s", line, err, out)
+			}
+		}
+	}
+	if ways != 4 {
+		t.Errorf("README.md shows %d ways, want 4", ways)
+	}
+}

@@ -1,0 +1,51 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"authz/store"
+)
+
+// A cluster and Sentinels, too, speak TLS and ask for a certificate. Both name servers by their
+// addresses; with a name in the URL, the servers' certificates have to be for that name.
+func TestTLSReachesEveryServer(t *testing.T) {
+	ca := newCA(t, "our CA")
+	client := ca.issue(t, "client")
+	c := check(newLimit(t, "api", "fixed_window", 100, 366*86400e6, 0), "u", 1)
+	by := func(want, url string, o store.RedisOptions) {
+		t.Helper()
+		o.URL, o.CACert, o.Timeout = url, ca.file, 10*time.Second
+		s, err := store.OpenRedis(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		same(t, url+" "+kindOf(s, c), url+" "+want)
+	}
+	for _, name := range []string{"localhost", "127.0.0.1"} {
+		server := ca.issue(t, name)
+		port := freePort(t)
+		r := startRedis(t, append(tlsServer(port, ca, server), "--cluster-enabled", "yes", "--cluster-port", freePort(t))...)
+		r.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
+		r.ClusterAddSlotsRange(context.Background(), 0, 16383)
+		await(t, "cluster of one", (&clusterNode{redisServer: r}).settled)
+		wrong := map[string]string{"localhost": "127.0.0.1", "127.0.0.1": "localhost"}[name]
+		with := store.RedisOptions{Cert: client.cert, Key: client.key}
+		by("admitted", "rediss://"+name+":"+port+"?cluster=true", with)
+		by("network", "rediss://"+wrong+":"+port+"?cluster=true", with)
+		by("network", "rediss://"+name+":"+port+"?cluster=true", store.RedisOptions{})
+		same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "99")
+
+		port = freePort(t)
+		r = startRedis(t, tlsServer(port, ca, server)...)
+		s := startSentinels(t, 1, port, "port 0", "tls-port HERE", "tls-replication yes", "tls-ca-cert-file "+ca.file,
+			"tls-cert-file "+server.cert, "tls-key-file "+server.key)[0]
+		at := name + s.addr[len("127.0.0.1"):] + "?master=main"
+		by("admitted", "rediss://"+at, with)
+		by("network", "rediss://"+at, store.RedisOptions{})
+		same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "99")
+	}
+}
