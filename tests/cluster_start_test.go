@@ -38,6 +38,16 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	return c
 }
 
+// startClusterOfOne starts a single server that has all slots.
+func startClusterOfOne(t testing.TB, args ...string) (r *redisServer, port string) {
+	t.Helper()
+	r, port = startRedisAt(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", freePort(t)}, args...)...)
+	r.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
+	r.ClusterAddSlotsRange(context.Background(), 0, 16383)
+	await(t, "cluster of one", (&clusterNode{redisServer: r}).settled)
+	return r, port
+}
+
 // create makes a cluster of the servers.
 func (c *redisCluster) create(t testing.TB, flags ...string) {
 	t.Helper()
