@@ -192,8 +192,9 @@ func (c *cluster) read() (err error) {
 	said := make(chan answer, len(some))
 	for _, n := range some {
 		go func() {
-			slots, err := n.client.ClusterSlots(ctx).Result()
-			said <- answer{n, slots, err}
+			cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
+			err := n.client.Process(ctx, cmd)
+			said <- answer{n, cmd.Val(), err}
 		}()
 	}
 	for range some {

@@ -24,23 +24,16 @@ func TestNoClientSendsARequestTwice(t *testing.T) {
 
 		r, port := startRedisAt(t)
 		openRedis(t, r) // loads the scripts
-		front := cutAfterTake(t, port, afterTake)
-		sent("single", r, "redis://127.0.0.1:"+front)
+		sent("single", r, "redis://127.0.0.1:"+cutAfterTake(t, port, afterTake))
 
 		r, port = startRedisAt(t)
 		openRedis(t, r)
 		sentinels := startSentinels(t, 1, cutAfterTake(t, port, afterTake))
 		sent("sentinel", r, sentinelURL(sentinels, ""))
 
-		r, port = startRedisAt(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+		r, port = startClusterOfOne(t)
 		openRedis(t, r)
-		front = cutAfterTake(t, port, afterTake)
-		r.ConfigSet(context.Background(), "cluster-announce-port", front)
-		r.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
-		r.ClusterAddSlotsRange(context.Background(), 0, 16383)
-		await(t, "cluster of one", func() bool {
-			return r.ClusterInfo(context.Background()).Val() != "" && (&clusterNode{redisServer: r}).settled()
-		})
+		r.ConfigSet(context.Background(), "cluster-announce-port", cutAfterTake(t, port, afterTake))
 		sent("cluster", r, "redis://127.0.0.1:"+port+"?cluster=true")
 	}
 	cut("network", 10*time.Second, func(net.Conn) {})

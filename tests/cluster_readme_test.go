@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +11,7 @@ import (
 // The ways to Redis that README.md shows lead there; only the addresses are others.
 func TestTheReadmesWaysToRedisLeadThere(t *testing.T) {
 	_, single := startRedisAt(t)
-	node, cluster := startRedisAt(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
-	node.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
-	node.ClusterAddSlotsRange(context.Background(), 0, 16383)
-	await(t, "cluster of one", (&clusterNode{redisServer: node}).settled)
+	_, cluster := startClusterOfOne(t)
 	_, master := startRedisAt(t)
 	sentinel := startSentinels(t, 1, master)[0]
 	ca, encrypted := newCA(t, "our CA"), freePort(t)

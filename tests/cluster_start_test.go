@@ -15,8 +15,6 @@ import (
 // redisCluster is a real cluster of this test's own: three masters, and a replica of each.
 type redisCluster struct {
 	nodes []*clusterNode
-	user  string // "name:password@" for url, if there is one
-	tls   string // what redis-cli has to know of certificates
 }
 
 type clusterNode struct {
@@ -40,6 +38,16 @@ func startCluster(t testing.TB, args ...string) *redisCluster {
 	return c
 }
 
+// startClusterOfOne starts a single server that has all slots.
+func startClusterOfOne(t testing.TB, args ...string) (r *redisServer, port string) {
+	t.Helper()
+	r, port = startRedisAt(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", freePort(t)}, args...)...)
+	r.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
+	r.ClusterAddSlotsRange(context.Background(), 0, 16383)
+	await(t, "cluster of one", (&clusterNode{redisServer: r}).settled)
+	return r, port
+}
+
 // create makes a cluster of the servers.
 func (c *redisCluster) create(t testing.TB, flags ...string) {
 	t.Helper()
@@ -53,7 +61,7 @@ func (c *redisCluster) create(t testing.TB, flags ...string) {
 	}
 	await(t, "cluster whose nodes know each other", func() bool {
 		for _, n := range c.nodes {
-			slots := n.ClusterSlots(context.Background()).Val()
+			slots, _ := n.ranges()
 			unpaired := slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool { return len(r.Nodes) != 2 })
 			if len(slots) != 3 || unpaired || !n.settled() {
 				return false
@@ -87,7 +95,7 @@ func (c *redisCluster) url() string {
 	for i, n := range c.nodes {
 		addrs[i] = n.addr
 	}
-	return "redis://" + c.user + strings.Join(addrs, ",")
+	return "redis://" + strings.Join(addrs, ",")
 }
 
 // masters are the nodes with slots, as a node that is not gone sees it.
@@ -103,11 +111,18 @@ func (c *redisCluster) masters(t testing.TB) (masters []*clusterNode) {
 
 func (c *redisCluster) slots(t testing.TB) []redis.ClusterSlot {
 	t.Helper()
-	slots, err := c.alive().ClusterSlots(context.Background()).Result()
+	slots, err := c.alive().ranges()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return slots
+}
+
+// ranges is who has which slots, as this node sees it.
+func (n *clusterNode) ranges() ([]redis.ClusterSlot, error) {
+	cmd := redis.NewClusterSlotsCmd(context.Background(), "cluster", "slots")
+	err := n.Process(context.Background(), cmd)
+	return cmd.Val(), err
 }
 
 // alive is the first node that is not gone.

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -28,10 +27,7 @@ func TestTLSReachesEveryServer(t *testing.T) {
 	for _, name := range []string{"localhost", "127.0.0.1"} {
 		server := ca.issue(t, name)
 		port := freePort(t)
-		r := startRedis(t, append(tlsServer(port, ca, server), "--cluster-enabled", "yes", "--cluster-port", freePort(t))...)
-		r.ConfigSet(context.Background(), "cluster-announce-ip", "127.0.0.1")
-		r.ClusterAddSlotsRange(context.Background(), 0, 16383)
-		await(t, "cluster of one", (&clusterNode{redisServer: r}).settled)
+		r, _ := startClusterOfOne(t, tlsServer(port, ca, server)...)
 		wrong := map[string]string{"localhost": "127.0.0.1", "127.0.0.1": "localhost"}[name]
 		with := store.RedisOptions{Cert: client.cert, Key: client.key}
 		by("admitted", "rediss://"+name+":"+port+"?cluster=true", with)
