@@ -242,7 +242,7 @@ func TestHelpFitsItsCommand(t *testing.T) {
 		}
 	}
 	check("unix:// URL; without it counts stay in this process", "${", "serve", "--help")
-	check("unix:// URL (", "without it", "scripts", "load", "--help")
+	check("unix:// URL. Several hosts", "without it", "scripts", "load", "--help")
 	check("Name, version and SHA-1 of each script.", "each.", "--help")
 	check(build(), "Usage", "--version")
 }
