@@ -65,13 +65,13 @@ var serverFaults = []fault{
 
 // accountFaults are what Redis thinks of authz.
 var accountFaults = []fault{
-	{name: "a password is required", kinds: "noauth", straight: true,
+	{name: "a password is required", kinds: "noauth network", straight: true,
 		begin: func(t *testing.T, s *scene) {
 			s.redis.do(t, "config", "set", "requirepass", "new")
 			s.redis.do(t, "client", "kill", "type", "normal")
 		},
 		end: func(t *testing.T, s *scene) { s.redis.do(t, "config", "set", "requirepass", "") }},
-	{name: "another password", kinds: "noauth", user: true,
+	{name: "another password", kinds: "noauth network", straight: true, user: true,
 		begin: func(t *testing.T, s *scene) {
 			s.redis.do(t, "acl", "setuser", "authz", "resetpass", ">second")
 			s.redis.do(t, "client", "kill", "user", "authz")
