@@ -22,8 +22,9 @@ type scene struct {
 // A door is where requests come in: the service's, or the OpenResty pack's.
 type door struct {
 	name    string
-	get     func(path string) (answer string, err error) // what the client sees, and X-Authz-Degraded: "200 local"
+	get     func(path string, header ...string) (answer string, err error) // what the client sees, and X-Authz-Degraded: "200 local"
 	metrics func(t testing.TB) string
+	close   func() // the connections that wait to be used again
 }
 
 // address is where Redis is, and who asks it.
@@ -65,11 +66,12 @@ func (a *authzServer) door() *door {
 	ask := a.checker()
 	return &door{
 		name: "service",
-		get: func(path string) (string, error) {
-			got, err := ask.try("GET "+path, []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Degraded")
+		get: func(path string, header ...string) (string, error) {
+			got, err := ask.try("GET "+path, append(header, "X-Real-IP: 203.0.113.9"), "X-Authz-Degraded")
 			return strings.Replace(got, "X-Authz-Degraded=", "", 1), err
 		},
 		metrics: func(t testing.TB) string { _, text := a.get(t, "/metrics"); return text },
+		close:   ask.client.CloseIdleConnections,
 	}
 }
 
@@ -79,8 +81,16 @@ func (n *nginxServer) door(t testing.TB) *door {
 	t.Cleanup(client.CloseIdleConnections)
 	return &door{
 		name: "pack",
-		get: func(path string) (string, error) {
-			response, err := client.Get("http://" + n.addr + path)
+		get: func(path string, header ...string) (string, error) {
+			request, err := http.NewRequest("GET", "http://"+n.addr+path, nil)
+			if err != nil {
+				return "", err
+			}
+			for _, h := range header {
+				name, value, _ := strings.Cut(h, ": ")
+				request.Header.Set(name, value)
+			}
+			response, err := client.Do(request)
 			if err != nil {
 				return "", err
 			}
@@ -88,6 +98,7 @@ func (n *nginxServer) door(t testing.TB) *door {
 			return strings.TrimSpace(fmt.Sprint(response.StatusCode, " ", response.Header.Get("X-Seen"))), nil
 		},
 		metrics: func(t testing.TB) string { return n.send(t, "GET /metrics", "").body },
+		close:   client.CloseIdleConnections,
 	}
 }
 

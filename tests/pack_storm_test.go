@@ -154,11 +154,7 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 // sockets is how many sockets nginx's workers have open.
 func (n *nginxServer) sockets(t testing.TB) (count int) {
 	t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range strings.Fields(string(children)) {
+	for _, pid := range n.pids(t) {
 		fds, err := filepath.Glob("/proc/" + pid + "/fd/*")
 		if err != nil || len(fds) == 0 {
 			t.Fatal(fds, err)
@@ -170,4 +166,14 @@ func (n *nginxServer) sockets(t testing.TB) (count int) {
 		}
 	}
 	return count
+}
+
+// pids are those of nginx's workers.
+func (n *nginxServer) pids(t testing.TB) []string {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(children))
 }
