@@ -11,10 +11,10 @@ import (
 )
 
 // poisoned is a way that is bad in one respect, and then no longer.
-func poisoned(name, kinds, direction, toxic, attributes string) fault {
+func poisoned(name, kinds, direction, kind, attributes string) fault {
 	return fault{name: name, kinds: kinds, silent: kinds == "timeout", runs: direction == "downstream",
-		begin: func(t *testing.T, s *scene) { s.way.poison(t, direction, toxic, attributes) },
-		end:   func(t *testing.T, s *scene) { s.way.cure(t) }}
+		begin: func(t *testing.T, s *scene) { s.way.poison(t, toxic(direction, kind, attributes)) },
+		end:   func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }}
 }
 
 // wayFaults happen between authz and Redis.

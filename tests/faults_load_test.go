@@ -126,10 +126,10 @@ func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
 		algorithm = "token_bucket"
 		rate = "1000000000/s"
 		on_error = "deny"`
-	at := address{port: freePort(t)}
+	at := address{port: quietPort(t)}
 	s := &scene{redis: startRedis(t, "--port", at.port)}
 	s.way = startWay(t, "127.0.0.1:"+at.port)
-	at.port = s.way.port()
+	at.port = s.way.port
 	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+at.url(), fmt.Sprint("--redis-timeout=", timeout))
 	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK, events: "worker_connections 4096;"})
 	s.doors = []*door{service.door(), pack.door(t)}

@@ -123,7 +123,7 @@ func (f fault) test(t *testing.T) {
 // stage starts what the fault happens to.
 func (f fault) stage(t *testing.T) *scene {
 	t.Helper()
-	at := address{port: freePort(t)}
+	at := address{port: quietPort(t)}
 	s := &scene{redis: startRedis(t, append([]string{"--port", at.port, "--enable-debug-command", "yes"}, f.redis...)...)}
 	if f.user {
 		at.user, at.password = "authz", "first"
@@ -131,7 +131,7 @@ func (f fault) stage(t *testing.T) *scene {
 	}
 	if !f.straight {
 		s.way = startWay(t, "127.0.0.1:"+at.port)
-		at.port = s.way.port()
+		at.port = s.way.port
 	}
 	s.doors = slices.DeleteFunc(startDoors(t, faultLimits, at, f.timeout()), func(d *door) bool { return f.only != "" && d.name != f.only })
 	return s

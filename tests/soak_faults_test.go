@@ -15,10 +15,10 @@ type soakFault struct {
 
 func nothing(*testing.T, *soak, *way) {}
 
-// onWay is a poison of one way.
-func onWay(name, direction, toxic, attributes string) soakFault {
-	return soakFault{name, func(t *testing.T, _ *soak, w *way) { w.poison(t, direction, toxic, attributes) },
-		func(t *testing.T, _ *soak, w *way) { w.cure(t) }}
+// onWay is a poison of one way. It comes with new connections: toxiproxy bears no other under load.
+func onWay(name, direction, kind, attributes string) soakFault {
+	return soakFault{name, func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t, toxic(direction, kind, attributes)) },
+		func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t) }}
 }
 
 // said is commands to Redis.

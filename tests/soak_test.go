@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -83,22 +82,32 @@ func soakLimits() string {
 	return text
 }
 
-// soakTime is how long it lasts, and the seed of all that is random in it.
-func soakTime(t *testing.T) (lasts time.Duration, seed uint64) {
+// soakTime is how long it lasts.
+func soakTime(t *testing.T) time.Duration {
 	t.Helper()
-	lasts, seed = 15*time.Second, rand.Uint64()
-	var err error
-	if text := os.Getenv("SOAK"); text != "" {
-		if lasts, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("SOAK=%s: %v, want a time such as 10m", text, err)
-		}
+	text := os.Getenv("SOAK")
+	if text == "" {
+		return 15 * time.Second
 	}
-	if text := os.Getenv("SEED"); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("SEED=%s: %v, want a number", text, err)
-		}
+	lasts, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("SOAK=%s: %v, want a time such as 10m", text, err)
 	}
-	return lasts, seed
+	return lasts
+}
+
+// envInt is a number from the environment, n if there is none.
+func envInt(t *testing.T, name string, n int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return n
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s=%s: %v, want a whole number", name, text, err)
+	}
+	return n
 }
 
 func startSoak(t *testing.T) *soak {
@@ -108,33 +117,26 @@ func startSoak(t *testing.T) *soak {
 	for _, l := range compile(t, text).Limits() {
 		s.set[l.Name] = l
 	}
-	port := freePort(t)
+	port := quietPort(t)
 	s.redis = startRedis(t, "--port", port, "--enable-debug-command", "yes", "--busy-reply-threshold", "5")
 	for range 3 {
 		s.ways = append(s.ways, startWay(t, "127.0.0.1:"+port))
 	}
 	file := limitsFile(t, text)
 	for _, w := range s.ways[:2] {
-		a := startAuthz(t, "--limits="+file, "--redis=redis://127.0.0.1:"+w.port(), fmt.Sprint("--redis-timeout=", soakTimeout))
+		a := startAuthz(t, "--limits="+file, "--redis=redis://127.0.0.1:"+w.port, fmt.Sprint("--redis-timeout=", soakTimeout))
 		s.services = append(s.services, a)
 		s.doors = append(s.doors, a.door())
 	}
-	s.pack = startPack(t, nil, address{port: s.ways[2].port()}.options(soakTimeout), siteConf{limits: text, server: sayOK, events: "worker_connections 4096;"})
+	s.pack = startPack(t, nil, address{port: s.ways[2].port}.options(soakTimeout), siteConf{limits: text, server: sayOK, events: "worker_connections 4096;"})
 	s.doors = append(s.doors, s.pack.door(t))
 	return s
 }
 
 // TestSoak is `make soak` at length, and a few seconds of it with all other tests.
 func TestSoak(t *testing.T) {
-	lasts, seed := soakTime(t)
-	t.Logf("SOAK=%v SEED=%d", lasts, seed)
-	if flag.Lookup("test.v").Value.String() == "false" {
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("again: SOAK=%v SEED=%d make soak", lasts, seed)
-			}
-		})
-	}
+	lasts, seed := soakTime(t), uint64(envInt(t, "SEED", rand.Int()))
+	t.Logf("SOAK=%v SEED=%d", lasts, seed) // what happens is the same again, though not at the same moments
 	s := startSoak(t)
 	s.awaitNormal(t, "/probe")
 	before := s.hulls(t)
