@@ -27,9 +27,9 @@ var wayFaults = []fault{
 	poisoned("latency of three timeouts", "timeout", "downstream", "latency", `"latency": 300`),
 	{name: "a byte every 50 ms", kinds: "timeout", silent: true, runs: true, only: "service",
 		begin: func(t *testing.T, s *scene) {
-			s.way.poison(t, "downstream", "slicer", `"average_size": 1, "delay": 50000`)
+			s.way.poison(t, toxic("downstream", "slicer", `"average_size": 1, "delay": 50000`))
 		},
-		end: func(t *testing.T, s *scene) { s.way.cure(t) }},
+		end: func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }},
 	poisoned("bandwidth of 1 KB/s", "timeout", "upstream", "bandwidth", `"rate": 1`),
 	poisoned("cut in mid-reply", "network", "downstream", "limit_data", `"bytes": 5`),
 	poisoned("reset instead of a reply", "network", "downstream", "reset_peer", `"timeout": 0`),
