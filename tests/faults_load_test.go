@@ -119,7 +119,7 @@ func (n *nginxServer) hull(t testing.TB) (h hull) {
 // Under 5,000 requests a second, with Redis at its worst: everybody is answered by on_error and in time,
 // and neither memory nor goroutines nor sockets grow with the requests that wait. (C107, C108, C109, C121)
 func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
-	const clients, lasts, timeout = 500, 800 * time.Millisecond, 50 * time.Millisecond
+	const clients, lasts, timeout = 500, 600 * time.Millisecond, 50 * time.Millisecond
 	limits := `
 		[limit.much]
 		key = []

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -123,5 +124,25 @@ func TestNothingThatRedisForgetsCostsAnAnswer(t *testing.T) {
 	}
 	if s.redis.calls(t, "eval") == 0 {
 		t.Error("no EVAL, want some after the flushes")
+	}
+}
+
+// C108, C109: nobody is asked before a connection is made, and the time for that is the call's.
+func TestAConnectionThatIsNeverMadeCostsTheTimeoutAndNoMore(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and does nothing with them
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	full := fmt.Sprint("127.0.0.1:", fullPort(t))
+	for what, url := range map[string]string{"a full queue": "redis://" + full, "a full queue before TLS": "rediss://" + full,
+		"no greeting": "redis://" + silent.Addr().String(), "no password": "redis://u:p@" + silent.Addr().String(),
+		"no handshake": "rediss://" + silent.Addr().String()} {
+		s := openRedisURL(t, url, briefly)
+		began := time.Now()
+		same(t, what+" "+kindOf(s, check(newLimit(t, "api", "fixed_window", 5, 1e6, 0), "u", 1)), what+" timeout")
+		if took := time.Since(began); took < briefly || took > briefly+grace {
+			t.Errorf("%s took %v, want %v and a little", what, took, briefly)
+		}
 	}
 }

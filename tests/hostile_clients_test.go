@@ -55,7 +55,7 @@ func TestClientsThatWasteTimeWasteTheirOwn(t *testing.T) {
 		}
 		t.Error("a client may take as long as it likes for its headers")
 	})
-	open(20, func(c net.Conn) {
+	open(3, func(c net.Conn) {
 		c.(*net.TCPConn).SetReadBuffer(4096)
 		for range 1_000_000 {
 			if _, err := io.WriteString(c, wellFormed); err != nil {
@@ -174,7 +174,7 @@ func TestIdentityHeadersOfAStrangerChargeNobody(t *testing.T) {
 // Ten million callers who never come again, or KEYS of them, in the room of a million: the in-memory store
 // does not grow, and goes on deciding. docs/reliability.md has the numbers of a run with ten million.
 func TestCallersWithoutNumberFillTheMemoryStoreAndNoMore(t *testing.T) {
-	keys := envInt(t, "KEYS", 200_000)
+	keys := envInt(t, "KEYS", 20_000)
 	room := keys / 10
 	for _, algorithm := range algorithms {
 		m := store.NewMemory(room)
