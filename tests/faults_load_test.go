@@ -103,7 +103,7 @@ func (a *authzServer) hull(t testing.TB) hull {
 // hull is that of nginx's workers.
 func (n *nginxServer) hull(t testing.TB) (h hull) {
 	t.Helper()
-	for _, pid := range n.pids(t) {
+	for _, pid := range n.workers(t) {
 		text, err := os.ReadFile("/proc/" + pid + "/statm")
 		if err != nil {
 			t.Fatal(err)
