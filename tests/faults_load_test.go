@@ -131,7 +131,7 @@ func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
 	s.way = startWay(t, "127.0.0.1:"+at.port)
 	at.port = s.way.port
 	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+at.url(), fmt.Sprint("--redis-timeout=", timeout))
-	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK, events: "worker_connections 4096;"})
+	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK})
 	s.doors = []*door{service.door(), pack.door(t)}
 	floods := []func(during func()) *flood{
 		func(during func()) *flood {

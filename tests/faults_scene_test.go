@@ -57,7 +57,7 @@ func (a address) options(timeout time.Duration) string {
 func startDoors(t testing.TB, limits string, at address, timeout time.Duration) []*door {
 	t.Helper()
 	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+at.url(), fmt.Sprint("--redis-timeout=", timeout))
-	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK, events: "worker_connections 4096;"})
+	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK})
 	pack.mayLog = []string{"connect() to unix:"} // nginx logs it whatever the pack says
 	return []*door{service.door(), pack.door(t)}
 }

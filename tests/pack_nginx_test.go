@@ -11,15 +11,15 @@ import (
 )
 
 // startPackNginx starts an nginx that has the OpenResty pack, and tests/lua, on its Lua path. conf is
-// what stands in http{}, and may have an init_by_lua_block; events what stands in events{}.
-func startPackNginx(t testing.TB, workers int, conf string, files map[string]string, events ...string) *nginxServer {
+// what stands in http{}, and may have an init_by_lua_block.
+func startPackNginx(t testing.TB, workers int, conf string, files map[string]string) *nginxServer {
 	t.Helper()
 	main := fmt.Sprintf(`
 		load_module /usr/lib/nginx/modules/ndk_http_module.so;
 		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 		worker_processes %d;`, workers)
 	return startNginxWith(t, main, fmt.Sprintf(`lua_package_path "%s/?.lua;%s/?.lua;;";`,
-		absolute(t, "../lua"), absolute(t, "lua"))+conf, files, events...)
+		absolute(t, "../lua"), absolute(t, "lua"))+conf, files)
 }
 
 func absolute(t testing.TB, path string) string {

@@ -17,7 +17,7 @@ func startPack(t testing.TB, r *redisServer, options string, conf siteConf) *sit
 	}
 	files := map[string]string{"limits.json": string(compile(t, conf.limits).JSON())}
 	maps.Copy(files, conf.files)
-	s.nginxServer = startPackNginx(t, 2, s.packConf(options, conf), files, conf.events)
+	s.nginxServer = startPackNginx(t, 2, s.packConf(options, conf), files)
 	return s
 }
 

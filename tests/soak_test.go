@@ -128,7 +128,7 @@ func startSoak(t *testing.T) *soak {
 		s.services = append(s.services, a)
 		s.doors = append(s.doors, a.door())
 	}
-	s.pack = startPack(t, nil, address{port: s.ways[2].port}.options(soakTimeout), siteConf{limits: text, server: sayOK, events: "worker_connections 4096;"})
+	s.pack = startPack(t, nil, address{port: s.ways[2].port}.options(soakTimeout), siteConf{limits: text, server: sayOK})
 	s.doors = append(s.doors, s.pack.door(t))
 	return s
 }
