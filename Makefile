@@ -2,7 +2,7 @@
 # nginx is in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
 
-.PHONY: run test unit fuzz lint gen bench
+.PHONY: run test unit fuzz lint gen bench soak
 
 # The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.
 run:
@@ -31,3 +31,8 @@ gen:
 # meanwhile. ARGS="-quick" is a minute and no more than a hint.
 bench:
 	cd tests/bench && go run . -docs ../../docs $(ARGS)
+
+# Load from many clients while one fault after the other happens to Redis and the way to it: 10 minutes, or
+# SOAK=1h. The same faults in the same order again: SEED=... as it was printed.
+soak:
+	SOAK=$(or $(SOAK),10m) go test -timeout 0 -count=1 -v -run '^TestSoak$$' ./tests

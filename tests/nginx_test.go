@@ -29,7 +29,7 @@ var alarms = []string{"unexpected status", "too big header", "writing a global L
 // startNginx starts nginx with conf as what stands in http{}, and ends it with the test, which fails
 // when an alarm is in the error log. LISTEN and LISTEN_H2 in conf are free loopback ports. Beside
 // nginx.conf stand the project's includes, in authz/, and files, by name. What stands in events{} may
-// be given too.
+// be given too; else a crowd has room.
 func startNginx(t testing.TB, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
 	return startNginxWith(t, "worker_processes 1;", conf, files, events...)
@@ -39,6 +39,9 @@ func startNginx(t testing.TB, conf string, files map[string]string, events ...st
 func startNginxWith(t testing.TB, main, conf string, files map[string]string, events ...string) *nginxServer {
 	t.Helper()
 	n := &nginxServer{dir: t.TempDir(), exited: make(chan struct{})}
+	if strings.Join(events, "") == "" {
+		events = []string{"worker_connections 4096;"}
+	}
 	for name, text := range shippedIncludes(t) {
 		n.write(t, name, text)
 	}

@@ -22,7 +22,8 @@ var arrows = map[string][]string{
 	"store":        {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
 	"limits":       {"github.com/BurntSushi/toml"},
 	"redisscripts": {},
-	"tests":        {"authz/limits", "authz/store", "authz/redisscripts", "github.com/redis/go-redis/v9"},
+	"tests": {"authz/limits", "authz/store", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2",
+		"github.com/rs/zerolog"},
 }
 
 func TestTheRoomsImportOnlyAsTheArrowsSay(t *testing.T) {

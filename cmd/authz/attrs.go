@@ -92,18 +92,22 @@ func (q *request) put(h *header, value []byte) {
 	}
 }
 
-// join is the value that i has, and one more.
+// join is the value that i has, and one more. What is put together gets room for as much again: a client
+// may send thousands of lines, and a copy for each would be the square of what it has sent.
 func (q *request) join(i int, value []byte) []byte {
 	before, separator := q.values[i], ", "
 	if before == nil {
-		return value
+		return slices.Clip(value)
 	}
 	if i == int(fieldCookie) {
 		separator = "; "
 	}
-	start := len(q.joined)
-	q.joined = append(append(append(q.joined, before...), separator...), value...)
-	return q.joined[start:]
+	if n := len(before) + len(separator) + len(value); n > cap(before) {
+		start := len(q.joined)
+		q.joined = slices.Grow(q.joined, 2*n)[:start+2*n]
+		before = append(q.joined[start:start:start+2*n], before...)
+	}
+	return append(append(before, separator...), value...)
 }
 
 // resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be

@@ -158,3 +158,24 @@ func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
 	check("te", "Te")
 	check("x--y", "X--Y")
 }
+
+// Many lines of two names, by turns, take no more memory than a few times what they are.
+func TestManyLinesOfAHeaderTakeNoMoreThanTheyAre(t *testing.T) {
+	s := serviceFor(t, tokens)
+	lines := []string{"GET /nginx HTTP/1.1", "Host: a"}
+	for range 150 {
+		lines = append(lines, "X-API-Key: k", "Cookie: c")
+	}
+	ctx := asked(t, loopback, lines...)
+	q := &request{rules: s.rules.Load()}
+	q.read(&ctx.Request.Header, 0, true)
+	if got, want := string(q.values[fields]), strings.TrimSuffix(strings.Repeat("k, ", 150), ", "); got != want {
+		t.Errorf("got %.60q..., want %.60q...", got, want)
+	}
+	if got, want := string(q.values[fieldCookie]), strings.TrimSuffix(strings.Repeat("c; ", 150), "; "); got != want {
+		t.Errorf("got %.60q..., want %.60q...", got, want)
+	}
+	if n := cap(q.joined); n > 10*2*3*150 {
+		t.Errorf("%d bytes for %d, want a few times as many", n, 2*3*150)
+	}
+}

@@ -1,0 +1,158 @@
+package tests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What users of a limit see while Redis fails in one way or another, through the service and through the
+// OpenResty pack. (C107, C108, C109, C111, C114, C115, C117, C118, C121)
+
+// A Redis that does not answer costs briefly, one that says what is wrong has ample time on a busy machine.
+// grace is what that may add to an answer: less than anybody takes who dials five times, or waits for a
+// Redis that is away.
+const (
+	briefly = 100 * time.Millisecond
+	amply   = 20 * time.Second
+	grace   = 2 * time.Second
+)
+
+// A fault is something that happens to Redis, or on the way to it, until it ends.
+type fault struct {
+	name     string
+	redis    []string // more of redis-server's command line
+	straight bool     // asked on its own port, not over the way
+	user     bool     // asked as the user authz with the password "first"
+	runs     bool     // a request is run, and its reply does not come
+	silent   bool     // nothing answers, and nothing says that nobody will
+	begin    func(t *testing.T, s *scene)
+	end      func(t *testing.T, s *scene)
+	kinds    string // what the metrics call it: the first, and perhaps the others
+	byClient bool   // clients could bring it about: "allow" acts as "local"
+	unclear  bool   // what is wrong may be heard or not, and so "allow" may act as either
+	only     string // a door, if it does not concern both
+}
+
+// openBreaker is what the metrics call a request that Redis was not asked about, after it has failed others.
+const openBreaker = "breaker"
+
+const faultLimits = `
+	[defaults]
+	replicas = 4
+	[limit.allow]
+	match     = { path = "/allow" }
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "8/366d"
+	on_error  = "allow"
+	[limit.local]
+	match     = { path = "/local" }
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "8/366d"
+	[limit.deny]
+	match     = { path = ["/deny", "/both"] }
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "1000000/366d"
+	on_error  = "deny"
+	[limit.both]
+	match     = { path = "/both" }
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "1000000/366d"
+	on_error  = "allow"`
+
+func TestOnErrorAnswersEveryFault(t *testing.T) {
+	for _, f := range slices.Concat(wayFaults, serverFaults, accountFaults) {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for timeouts
+			f.test(t)
+		})
+	}
+}
+
+func (f fault) test(t *testing.T) {
+	s := f.stage(t)
+	s.awaitNormal(t, "/deny")
+	var before []map[string]int
+	for _, d := range s.doors {
+		before = append(before, d.errors(t))
+	}
+	f.begin(t, s)
+	want := map[string]string{
+		"/allow": "200 allow, 200 allow, 200 allow",
+		"/local": "200 local, 200 local, 429 local", // 2 is the share of one in four
+		"/deny":  "503 deny, 503 deny, 503 deny",
+		"/both":  "503 deny, 503 deny, 503 deny",
+	}
+	if f.byClient {
+		want["/allow"] = want["/local"]
+	}
+	if f.unclear {
+		delete(want, "/allow")
+	}
+	var asking sync.WaitGroup
+	for _, d := range s.doors {
+		for path, want := range want {
+			asking.Go(func() { same(t, d.name+path+" "+askThrice(t, d, path), d.name+path+" "+want) })
+		}
+	}
+	asking.Wait()
+	for i, d := range s.doors {
+		kinds, want := d.errorsSince(t, before[i]), strings.Fields(f.kinds)
+		for _, kind := range kinds {
+			if !slices.Contains(want, kind) && kind != openBreaker {
+				t.Errorf("%s: an error of kind %s, want %s", d.name, kind, f.kinds)
+			}
+		}
+		if !slices.Contains(kinds, want[0]) && !(f.unclear && len(kinds) > 0) {
+			t.Errorf("%s: errors of kinds %v, want %s", d.name, kinds, want[0])
+		}
+	}
+	f.end(t, s)
+	s.awaitNormal(t, "/deny")
+	s.awaitNormal(t, "/allow")
+	s.awaitNormal(t, "/local")
+}
+
+// stage starts what the fault happens to.
+func (f fault) stage(t *testing.T) *scene {
+	t.Helper()
+	at := address{port: quietPort(t)}
+	s := &scene{redis: startRedis(t, append([]string{"--port", at.port, "--enable-debug-command", "yes"}, f.redis...)...)}
+	if f.user {
+		at.user, at.password = "authz", "first"
+		s.redis.do(t, "acl", "setuser", "authz", "on", ">first", "+@all", "~*")
+	}
+	if !f.straight {
+		s.way = startWay(t, "127.0.0.1:"+at.port)
+		at.port = s.way.port
+	}
+	s.doors = slices.DeleteFunc(startDoors(t, faultLimits, at, f.timeout()), func(d *door) bool { return f.only != "" && d.name != f.only })
+	return s
+}
+
+func (f fault) timeout() time.Duration {
+	if f.silent {
+		return briefly
+	}
+	return amply
+}
+
+// askThrice is three answers.
+func askThrice(t *testing.T, d *door, path string) string {
+	return strings.Join([]string{d.ask(t, path), d.ask(t, path), d.ask(t, path)}, ", ")
+}
+
+// do is a command of the test's own, which must succeed.
+func (r *redisServer) do(t testing.TB, words ...any) {
+	t.Helper()
+	if err := r.Do(t.Context(), words...).Err(); err != nil {
+		t.Fatal(fmt.Sprintln(words...), err)
+	}
+}

@@ -1,0 +1,137 @@
+package tests
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// report prints what there was. Leaky buckets hold their answers, for up to 200 ms: they are not among the times.
+func (s *soak) report(t *testing.T) {
+	statuses := map[string]int{}
+	times := map[string][]time.Duration{}
+	for _, a := range s.answers {
+		statuses[strings.TrimSpace(a.status+" "+a.degraded)]++
+		where := s.doors[a.door].name + ", no fault"
+		if slices.ContainsFunc(s.faults, func(f span) bool { return a.to.After(f.from) && a.from.Before(f.to) }) {
+			where = s.doors[a.door].name + ", under faults"
+		}
+		if !strings.HasPrefix(a.limit, "leaky") {
+			times[where] = append(times[where], a.to.Sub(a.from))
+		}
+	}
+	slices.Sort(s.back)
+	t.Logf("%d answers, %d faults: %v", len(s.answers), len(s.faults), statuses)
+	for _, where := range slices.Sorted(maps.Keys(times)) {
+		late := p99(times[where])
+		t.Logf("%s: p99 %v of %d answers; the timeout is %v", where, late, len(times[where]), soakTimeout)
+		if late > soakTimeout+time.Second {
+			t.Errorf("%s: p99 %v, want about %v", where, late, soakTimeout)
+		}
+	}
+	t.Logf("normal again after %v in half of the cases, %v at most", s.back[len(s.back)/2].Round(time.Millisecond), s.back[len(s.back)-1].Round(time.Millisecond))
+}
+
+func p99(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	return times[len(times)*99/100].Round(10 * time.Microsecond)
+}
+
+// checkAnswers: each is one that its limit may give, by its on_error if Redis could not decide.
+func (s *soak) checkAnswers(t *testing.T) {
+	mayBe := map[string]string{"free": "200", "forbidden": "403", "several": "200, 429, 503 deny"}
+	for name := range s.set {
+		_, onError, _ := strings.Cut(name, "-")
+		mayBe[name] = map[string]string{
+			"allow": "200, 429, 200 allow, 200 local, 429 local", // local where a client could be the cause
+			"local": "200, 429, 200 local, 429 local",
+			"deny":  "200, 429, 503 deny",
+		}[onError]
+	}
+	wrong := map[string]int{}
+	for _, a := range s.answers {
+		if got := strings.TrimSpace(a.status + " " + a.degraded); a.transmission != nil {
+			wrong[a.transmission.Error()]++
+		} else if !slices.Contains(strings.Split(mayBe[a.limit], ", "), got) {
+			wrong[fmt.Sprintf("%s of %s", got, a.limit)]++
+		}
+	}
+	for what, n := range wrong {
+		t.Errorf("%d times %s", n, what)
+	}
+}
+
+// checkBounds: while Redis decided, no limit has admitted more than it may; and where each instance decided
+// on its own, no more than its share.
+func (s *soak) checkBounds(t *testing.T) {
+	admitted := map[string][]span{}
+	for _, a := range s.answers {
+		if a.status != "200" || s.set[a.limit] == nil && a.limit != "several" {
+			continue
+		}
+		for name := range s.set {
+			several := a.limit == "several" && strings.HasSuffix(name, "-deny") && name != "leaky_bucket-deny"
+			if name != a.limit && !several {
+				continue
+			}
+			switch a.degraded {
+			case "":
+				admitted[name+" by Redis for "+a.user] = append(admitted[name+" by Redis for "+a.user], a.span)
+			case "local":
+				by := fmt.Sprint(name, " by the share of door ", a.door, " for ", a.user)
+				admitted[by] = append(admitted[by], a.span)
+			}
+		}
+	}
+	for _, by := range slices.Sorted(maps.Keys(admitted)) {
+		name, _, _ := strings.Cut(by, " ")
+		l, parts := *s.set[name], [][]span{admitted[by]}
+		if strings.Contains(by, "by Redis") {
+			parts = withoutLoss(admitted[by], s.losses)
+		} else {
+			l.Rate = *l.Rate.Local()
+		}
+		for _, part := range parts {
+			if what := overrun(&l, part); what != "" {
+				t.Errorf("%s: %s", by, what)
+			}
+		}
+	}
+}
+
+func (s *soak) hulls(t *testing.T) (all []hull) {
+	for _, a := range s.services {
+		all = append(all, a.hull(t))
+	}
+	return append(all, s.pack.hull(t))
+}
+
+// checkLeaks: with the clients gone, all is as it was, but for the connections that wait to be used again.
+func (s *soak) checkLeaks(t *testing.T, before []hull) {
+	const kept = 40
+	for _, d := range s.doors {
+		d.close()
+	}
+	await(t, "end of what requests have left behind", func() bool {
+		for i, h := range s.hulls(t) {
+			if h.goroutines > before[i].goroutines+20 || h.sockets > before[i].sockets+kept {
+				return false
+			}
+		}
+		return true
+	})
+	await(t, "end of connections to Redis", func() bool { return len(strings.Split(s.redis.ClientList(t.Context()).Val(), "\n")) < 3*kept })
+	for i, h := range s.hulls(t) {
+		t.Logf("door %d: %+v, before %+v", i, h, before[i])
+		if h.memoryMB > 3*before[i].memoryMB+64 {
+			t.Errorf("door %d: %d MB, want about the %d of the beginning", i, h.memoryMB, before[i].memoryMB)
+		}
+	}
+	s.redis.eachKeyExpires(t)
+	for _, a := range s.services {
+		same(t, a.metrics(t, "authz_panics_total"), "authz_panics_total 0\n")
+	}
+}
