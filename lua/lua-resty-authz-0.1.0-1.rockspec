@@ -26,6 +26,7 @@ build = {
         ["resty.authz.match"] = "resty/authz/match.lua",
         ["resty.authz.memo"] = "resty/authz/memo.lua",
         ["resty.authz.metrics"] = "resty/authz/metrics.lua",
+        ["resty.authz.nginx"] = "resty/authz/nginx.lua",
         ["resty.authz.numbers"] = "resty/authz/numbers.lua",
         ["resty.authz.path"] = "resty/authz/path.lua",
         ["resty.authz.pattern"] = "resty/authz/pattern.lua",

@@ -8,6 +8,7 @@ local attrs = require "resty.authz.attrs"
 local decision = require "resty.authz.decision"
 local duration = require "resty.authz.duration"
 local metrics = require "resty.authz.metrics"
+local nginx = require "resty.authz.nginx"
 local numbers = require "resty.authz.numbers"
 local policy = require "resty.authz.policy"
 local redis = require "resty.authz.redis"
@@ -17,6 +18,7 @@ local shdict = require "resty.authz.shdict"
 
 local ngx = ngx
 local format, min = string.format, math.min
+local variable = nginx.variable
 
 local _M = {}
 
@@ -125,11 +127,11 @@ local function ask_redis(self, checks)
     if age then
         local refusal = self.refusals:find(age, checks, self.metrics)
         if refusal then
-            self.metrics:cached()
+            self.metrics:remembered()
             return refusal
         end
     end
-    local sent_us = age and self.shdict.now_us()
+    local sent_us = age and nginx.now_us()
     local results, err, kind = self.redis:take(nil, checks)
     if not results then
         return degrade(self, checks, err, kind)
@@ -158,9 +160,14 @@ local function decide_checks(self, checks)
     return decide(self, rest, self.shdict:take(nil, rest))
 end
 
--- Decides the request by the set of limits.
-local function decide_request(self, set)
-    local m = set:match(attrs.of_request())
+-- Decides the request, which has this target, by the set of limits.
+local function decide_request(self, set, target)
+    local m = set:match(attrs.of_request(target))
+    if m.flaw then
+        self.metrics:flawed(m.flaw)
+    elseif not m.address then
+        self.metrics:unknown_ip()
+    end
     for i = 1, #m.missing do
         self.metrics:missing(m.missing[i])
     end
@@ -169,18 +176,18 @@ local function decide_request(self, set)
     end
     if m.verdict == "limits" then
         return decide_checks(self, m.checks)
-    elseif m.verdict ~= "deny" then
+    elseif m.verdict == "none" then
+        return decision.new("admitted")
+    elseif m.verdict == "allow" then
+        self.metrics:rule(m.rule, "admitted")
         return decision.new("admitted")
     end
-    local d = decision.new("blocked")
-    for i = 1, #m.missing do
-        local limit = m.missing[i]
-        if limit.name == m.rule and not limit.shadow then
-            self.metrics:decision(limit, "blocked")
-            d.limit = limit
-        end
+    if m.limit then
+        self.metrics:decision(m.limit, "blocked")
+    elseif m.rule ~= "" then
+        self.metrics:rule(m.rule, "blocked")
     end
-    return d
+    return decision.new("blocked", m.limit)
 end
 
 -- The phases that cannot wait, for Redis or for another worker.
@@ -210,23 +217,24 @@ local function check(self)
         error("authz: check() and access() need new{policy = …}", 3)
     end
     check_phase("check")
-    local var = ngx.var
-    local status = var.authz_status
+    local status = variable("authz_status")
     if not status then
         error("authz: this server{} does not include authz/openresty.conf", 3)
     elseif ngx.is_subrequest then
         return decision.again("200", "")
     elseif status ~= "" then
-        local pending = var.authz_pending ~= ""
-        return pending and ngx.ctx[PENDING] or decision.again(status, var.authz_limit), pending
+        local pending = variable("authz_pending") ~= ""
+        return pending and ngx.ctx[PENDING] or decision.again(status, variable("authz_limit")), pending
     end
-    if not var.request_uri then -- nginx could not read the request: this is the page of its 400
+    local target = variable("request_uri")
+    if not target then -- nginx could not read the request: this is the page of its 400
         return decision.new("admitted")
     end
     local set = self.policy:current()
-    local d = decide_request(self, set)
+    local d = decide_request(self, set, target)
     d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
     self.metrics:request(d.verdict)
+    local var = ngx.var
     var.authz_status = d.status
     if d.limit then
         var.authz_limit = d.limit.name
@@ -309,7 +317,7 @@ local function handle(self)
             error("authz: metrics() needs new{metrics = …}", 2)
         end
         ngx.header["Content-Type"] = "text/plain; version=0.0.4"
-        ngx.print(self.metrics:text(self.policy and self.policy:current().limits or {}))
+        ngx.print(self.metrics:text(self.policy))
     end
     return authz
 end

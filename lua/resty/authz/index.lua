@@ -161,6 +161,7 @@ function _M.new(matches)
             table.insert(index.always, i)
         end
     end
+    index.files_some = #index.slots + #index.ip[4].lengths + #index.ip[16].lengths > 0
     return index
 end
 
@@ -211,6 +212,9 @@ end
 --- The rules that a request may meet, by number, in order.
 function _M.candidates(index, q)
     local always, asked = index.always, index.slots
+    if not index.files_some then
+        return always
+    end
     local found = new_table(#always + 8, 0)
     for i = 1, #always do
         found[i] = always[i]

@@ -3,6 +3,7 @@
 
 local cjson = require "cjson"
 local match = require "resty.authz.match"
+local now_s = require("resty.authz.nginx").now
 local sha256 = require "resty.authz.sha256"
 
 local _M = {}
@@ -155,7 +156,7 @@ function _M.new(path)
     if not set then
         return nil, err
     end
-    return setmetatable({path = path, set = set, head = head, polled_s = ngx.now()}, _M)
+    return setmetatable({path = path, set = set, head = head, polled_s = now_s(), loaded_s = now_s()}, _M)
 end
 
 -- Takes a newer file. One that cannot be used changes nothing; failure says why, and is logged when it
@@ -170,14 +171,14 @@ local function poll(policy)
     end
     policy.failure = err
     if set then
-        policy.set, policy.head = set, head
+        policy.set, policy.head, policy.loaded_s = set, head, now_s()
         ngx.log(ngx.NOTICE, "authz: new limits, version ", set.version)
     end
 end
 
 --- The newest set that is whole.
 function _M.current(policy)
-    local now = ngx.now()
+    local now = now_s()
     if now >= policy.polled_s + POLL_S or now < policy.polled_s then
         policy.polled_s = now
         poll(policy)
