@@ -13,6 +13,9 @@ import (
 // lane free, the caller itself sends its request, at once and alone. With none free it queues, and
 // whoever's call returns first hands its lane to one of those that wait, which sends what has gathered.
 //
+// Who has waited for half of its time is not sent any more: its call would take the lane from those that
+// still have the time for an answer, get none, and cost a connection.
+//
 // A few requests are served soonest over two lanes. A crowd is served best over one, by calls as large
 // as the time of the one before lets gather: that costs the processor least, ours and Redis's. And when
 // more wait than a call can take, Redis is far away: then there are four.
@@ -99,26 +102,37 @@ func (l *lanes) open() int {
 	return 1
 }
 
-// fit is how many of those that wait have room in one call.
-func (l *lanes) fit() (n int) {
-	keys := 0
-	for n < min(len(l.queue), maxBatch) {
-		if keys += len(l.queue[n].keys); n > 0 && keys > maxKeys {
+// leader is who of those that wait is to send the next call, or -1: of all that it has room for the one
+// whose deadline comes last. It ends the call for all, and has nobody else's answer to wait for beyond
+// that.
+func (l *lanes) leader(now time.Duration) int {
+	leader, n, keys := -1, 0, 0
+	for i, p := range l.queue {
+		if p.sendBy < now {
+			continue
+		}
+		keys += len(p.keys)
+		if n == maxBatch || n > 0 && keys > maxKeys {
 			break
 		}
 		n++
+		if leader < 0 || p.deadline >= l.queue[leader].deadline {
+			leader = i
+		}
 	}
-	return n
+	return leader
 }
 
 // gather adds to the call of its sender what waits and has room in it, the longest waiting first.
 func (l *lanes) gather(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	latest, full := c.members[0].deadline+sameTime, false
+	now, latest, full := l.now(), c.members[0].deadline+sameTime, false
 	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool {
-		full = full || len(c.members) == maxBatch || c.keys+len(p.keys) > maxKeys
-		if full || p.deadline > latest {
+		if full || p.sendBy < now || p.deadline > latest {
+			return false
+		}
+		if full = len(c.members) == maxBatch || c.keys+len(p.keys) > maxKeys; full {
 			return false
 		}
 		c.add(p)
@@ -148,15 +162,7 @@ func (l *lanes) leave(c *call) {
 	}
 	l.size += (float64(len(c.members)) - l.size) / 8
 	var next *pending
-	if n := l.fit(); n > 0 && l.busy <= l.open() {
-		// Of those that the next call has room for, the one whose deadline comes last: it ends the call
-		// for all, and has nobody else's answer to wait for beyond that.
-		i := 0
-		for j, p := range l.queue[:n] {
-			if p.deadline >= l.queue[i].deadline {
-				i = j
-			}
-		}
+	if i := l.leader(l.now()); i >= 0 && l.busy <= l.open() {
 		next = l.queue[i]
 		l.queue = slices.Delete(l.queue, i, i+1)
 	} else {

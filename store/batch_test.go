@@ -23,6 +23,7 @@ func waiting(t *testing.T, n int) (l *lanes, calls []*call, queue []*pending) {
 	for len(queue) < n {
 		p := pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k"))
 		p.deadline = l.now() + time.Hour
+		p.sendBy = p.deadline
 		free, err := l.enter(p)
 		if err != nil {
 			t.Fatal(err)
@@ -125,12 +126,32 @@ func TestTheLatestDeadlineLeads(t *testing.T) {
 	}
 }
 
+// Who has waited for half of its time is left to its deadline, and the lane is for those that have more.
+func TestWhoHasWaitedTooLongIsNotSent(t *testing.T) {
+	l, calls, queue := waiting(t, 4)
+	queue[1].sendBy, queue[3].sendBy = 0, 0
+	l.leave(calls[0])
+	if got := fmt.Sprint(told(queue)); got != "[- - lead -]" {
+		t.Errorf("got %s, want [- - lead -]", got)
+	}
+	next := new(call)
+	next.add(queue[2])
+	l.gather(next)
+	if len(next.members) != 2 || next.members[1] != queue[0] || len(l.queue) != 2 {
+		t.Errorf("the call has %d members and %d wait, want 2 and 2", len(next.members), len(l.queue))
+	}
+	l.leave(calls[1])
+	if l.busy != 1 {
+		t.Errorf("%d lanes are busy, want 1: nobody is left who could send", l.busy)
+	}
+}
+
 // A request with more checks than a call should have goes alone, and holds nobody up.
 func TestACallIsBounded(t *testing.T) {
 	l, calls, queue := waiting(t, 2*maxBatch)
 	few := []limits.Check{checkOf(limitOf(limits.FixedWindow), "k")}
-	queue[1].begin(slices.Repeat(few, maxKeys+1), false, queue[1].deadline)
-	queue[5].begin(slices.Repeat(few, maxKeys-3), false, queue[5].deadline)
+	queue[1].begin(slices.Repeat(few, maxKeys+1), false)
+	queue[5].begin(slices.Repeat(few, maxKeys-3), false)
 	lane, sizes := calls[0], ""
 	l.busy = 1 // the others' lanes are closed
 	for range 5 {

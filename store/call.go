@@ -20,6 +20,7 @@ type pending struct {
 	reply    []int64       // its part of the reply: the status, and four numbers a check
 	err      error         // of the whole call
 	deadline time.Duration // by lanes.now
+	sendBy   time.Duration // likewise: when half of the time is over
 
 	wake  chan signal // tells the caller, once, what has become of it
 	left  bool        // its caller has given up; under lanes.mu
@@ -33,9 +34,9 @@ type keyArg []byte
 
 func (k *keyArg) MarshalBinary() ([]byte, error) { return *k, nil }
 
-func (p *pending) begin(checks []limits.Check, peek bool, deadline time.Duration) {
+func (p *pending) begin(checks []limits.Check, peek bool) {
 	p.keys, p.text, p.numbers, p.reply = p.keys[:0], p.text[:0], p.numbers[:0], p.reply[:0]
-	p.err, p.deadline = nil, deadline
+	p.err = nil
 	n, bytes := int64(len(checks)), 0
 	if peek {
 		n = -n

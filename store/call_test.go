@@ -12,7 +12,7 @@ import (
 func pendingOf(peek bool, checks ...limits.Check) *pending {
 	p := newPending().(*pending)
 	for range 2 { // the second time in used memory
-		p.begin(checks, peek, 0)
+		p.begin(checks, peek)
 	}
 	for i := range checks {
 		clear(checks[i].Key)
@@ -181,7 +181,7 @@ func BenchmarkCallArguments(b *testing.B) {
 	var c call
 	b.ReportAllocs()
 	for b.Loop() {
-		p.begin(checks, false, 0)
+		p.begin(checks, false)
 		c.begin(0)
 		c.add(p)
 		c.args("evalsha", "abc")

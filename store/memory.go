@@ -25,7 +25,7 @@ type Memory struct {
 const foreignClockUS = 60e6
 
 // NewMemory makes a store for maxBuckets buckets, one for each key that is in use. A bucket takes
-// about 96 bytes and its key; with sliding_window another 8 to 16 for each admitted unit of cost.
+// about 90 bytes and its key; with sliding_window another 8 to 16 for each admitted unit of cost.
 func NewMemory(maxBuckets int) *Memory {
 	if maxBuckets < 1 {
 		panic("BUG: store.NewMemory wants room for 1 bucket at least")
@@ -86,7 +86,7 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 		for i := range visits {
 			v, c, r := &visits[i], &checks[i], &dst[first+i]
 			if r.Allowed && (v.entry == nil) == isNew {
-				v.charge(c, nowUS, r)
+				v.charge(c, nowUS, ownUS, r)
 				v.entry.expiresUS = ownUS + r.ResetUS + lifeUS
 			}
 		}
@@ -111,9 +111,9 @@ func (v *visit) look(c *limits.Check, nowUS int64) Result {
 	return v.b.look(c, nowUS)
 }
 
-func (v *visit) charge(c *limits.Check, nowUS int64, r *Result) {
+func (v *visit) charge(c *limits.Check, nowUS, ownUS int64, r *Result) {
 	if v.entry == nil {
-		v.entry = v.shard.insert(v.hash, c.Key)
+		v.entry = v.shard.insert(v.hash, c.Key, ownUS)
 		if c.Limit.Algorithm == limits.SlidingWindow {
 			v.entry.log = new(timeLog)
 		}

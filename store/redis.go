@@ -88,12 +88,14 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	if len(checks) == 0 {
 		return dst, nil
 	}
-	deadline := r.lanes.now() + r.timeout
+	now := r.lanes.now()
+	deadline := now + r.timeout
 	if d, ok := ctx.Deadline(); ok {
 		deadline = min(deadline, d.Sub(r.lanes.start))
 	}
 	p := r.pendings.Get().(*pending)
-	p.begin(checks, peek, deadline)
+	p.begin(checks, peek)
+	p.deadline, p.sendBy = deadline, now+(deadline-now)/2
 	if nowUS != 0 {
 		r.sendAlone(p, nowUS)
 	} else if err := r.join(p); err != nil {

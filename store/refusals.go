@@ -77,7 +77,7 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 	}
 	e := s.find(hash, c.Key)
 	if e == nil {
-		e = s.insert(hash, c.Key)
+		e = s.insert(hash, c.Key, sentUS)
 	}
 	e.b, e.expiresUS = numbersOf(c), sentUS+waitUS
 	s.sweep(sentUS)

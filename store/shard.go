@@ -3,6 +3,7 @@ package store
 import (
 	"hash/maphash"
 	"sync"
+	"unsafe"
 )
 
 // A shard is a hash table of buckets: the entries lie one after the other in slabs, and an index
@@ -16,16 +17,32 @@ type shard struct {
 	hand  int // where sweep and evict go on
 	index []place
 	slabs []*[slabEntries]entry
+
+	_ [40]byte // a shard fills two cache lines, and shares none with another
 }
 
-const slabEntries = 128
+// slabEntries and the 8 bytes that Go adds to an array of pointers fill 8 KB.
+const slabEntries = 127
 
-// An entry is a key and its bucket.
+// An entry is a key and its bucket, in a cache line of 64 bytes.
 type entry struct {
-	key       []byte
+	key       shortBytes
 	b         bucket
 	log       *timeLog // sliding_window only
 	expiresUS int64    // when it reads as never used, by this process's clock
+}
+
+// shortBytes is a []byte in 16 bytes instead of 24. Its memory is used again when it is set.
+type shortBytes struct {
+	first    *byte
+	len, cap uint32
+}
+
+func (s *shortBytes) get() []byte { return unsafe.Slice(s.first, s.cap)[:s.len] }
+
+func (s *shortBytes) set(b []byte) {
+	b = append(s.get()[:0], b...)
+	s.first, s.len, s.cap = unsafe.SliceData(b), uint32(len(b)), uint32(cap(b))
 }
 
 // forget makes it a bucket that was never used.
@@ -80,7 +97,7 @@ func (s *shard) find(hash uint64, key []byte) *entry {
 	tag, mask := uint32(hash), uint32(len(s.index)-1)
 	for p := tag & mask; s.index[p].at != 0; p = (p + 1) & mask {
 		if s.index[p].tag == tag {
-			if e := s.entry(int(s.index[p].at - 1)); string(e.key) == string(key) {
+			if e := s.entry(int(s.index[p].at - 1)); string(e.key.get()) == string(key) {
 				return e
 			}
 		}
@@ -89,7 +106,9 @@ func (s *shard) find(hash uint64, key []byte) *entry {
 }
 
 // insert adds an entry for a key that is not there, and drops another when the shard is full.
-func (s *shard) insert(hash uint64, key []byte) *entry {
+func (s *shard) insert(hash uint64, key []byte, ownUS int64) *entry {
+	s.sweep(ownUS)
+	s.sweep(ownUS)
 	if s.n == s.max {
 		s.evict()
 	}
@@ -100,7 +119,7 @@ func (s *shard) insert(hash uint64, key []byte) *entry {
 		s.slabs = append(s.slabs, new([slabEntries]entry))
 	}
 	e := s.entry(s.n)
-	e.key = append(e.key[:0], key...)
+	e.key.set(key)
 	s.n++
 	s.put(place{uint32(hash), uint32(s.n)})
 	return e
@@ -121,14 +140,15 @@ func (s *shard) evict() {
 	s.remove(victim)
 }
 
-// sweep drops the next few entries if they have expired. Called with every charge, it drops faster
-// than entries can be added, so that memory follows the keys in use without a goroutine.
+// sweep drops the next entry if it has expired. Called with every charge, and twice more by insert, it
+// drops faster than entries can be added, so that memory follows the keys in use without a goroutine.
 func (s *shard) sweep(ownUS int64) {
-	for looks := 3; looks > 0 && s.n > 0; looks-- {
-		if i := s.next(); s.entry(i).expiresUS <= ownUS {
-			s.remove(i)
-			s.hand-- // another entry has taken its number
-		}
+	if s.n == 0 {
+		return
+	}
+	if i := s.next(); s.entry(i).expiresUS <= ownUS {
+		s.remove(i)
+		s.hand-- // another entry has taken its number
 	}
 }
 
@@ -144,15 +164,12 @@ func (s *shard) next() int {
 func (s *shard) remove(i int) {
 	last := s.n - 1
 	s.take(i)
-	gone := s.entry(i)
+	gone, end := s.entry(i), s.entry(last)
 	if i != last {
-		p := s.placeOf(last)
-		s.index[p].at = uint32(i + 1)
-		end := s.entry(last)
+		s.index[s.placeOf(last)].at = uint32(i + 1)
 		*gone, *end = *end, *gone // the memory of the key stays, for the next insert
-		gone = end
 	}
-	gone.b, gone.log = bucket{}, nil
+	end.b, end.log = bucket{}, nil
 	s.n = last
 	if spare := len(s.slabs)*slabEntries - s.n; spare > 2*slabEntries {
 		s.slabs[len(s.slabs)-1] = nil
@@ -180,7 +197,7 @@ func (s *shard) take(i int) {
 
 func (s *shard) placeOf(i int) uint32 {
 	mask := uint32(len(s.index) - 1)
-	p := uint32(maphash.Bytes(s.seed, s.entry(i).key)) & mask
+	p := uint32(maphash.Bytes(s.seed, s.entry(i).key.get())) & mask
 	for s.index[p].at != uint32(i+1) {
 		p = (p + 1) & mask
 	}

@@ -26,11 +26,11 @@ func TestAShardFindsWhatAMapFinds(t *testing.T) {
 		}
 		switch {
 		case e == nil:
-			s.insert(hash(key), []byte(key)).b.used = i
+			s.insert(hash(key), []byte(key), -1).b.used = i
 			want[key] = i
 		case r.IntN(3) > 0: // the hand drops some entry, and the map with it
 			n := s.next()
-			delete(want, string(s.entry(n).key))
+			delete(want, string(s.entry(n).key.get()))
 			s.remove(n)
 		}
 		if s.n != len(want) {
@@ -46,16 +46,16 @@ func TestExpiredEntriesLeaveAndTheirMemoryToo(t *testing.T) {
 	s, hash := newShard(1 << 20)
 	for i := range int64(10000) {
 		key := fmt.Sprint(i)
-		e := s.insert(hash(key), []byte(key))
+		e := s.insert(hash(key), []byte(key), -1)
 		e.expiresUS, e.log = i, new(timeLog)
 	}
-	for range 10000 { // sweeps at 8999, that is 90% have expired
+	for range 30000 { // sweeps at 8999, that is 90% have expired
 		s.sweep(8999)
 	}
 	if s.n != 1000 || len(s.slabs) > 1000/slabEntries+3 || len(s.index) > 8*1024 {
 		t.Errorf("%d entries in %d slabs, index of %d; want 1000 in 10, less than 8192", s.n, len(s.slabs), len(s.index))
 	}
-	for range 1000 {
+	for range 3000 {
 		s.sweep(10000)
 	}
 	if s.n != 0 {
@@ -72,7 +72,7 @@ func TestADropKeepsUpWithNewKeys(t *testing.T) {
 	s, hash := newShard(1 << 20)
 	for i := range int64(100000) {
 		key := fmt.Sprint(i)
-		s.insert(hash(key), []byte(key)).expiresUS = i + 1000
+		s.insert(hash(key), []byte(key), i).expiresUS = i + 1000
 		s.sweep(i)
 	}
 	if s.n > 3000 {

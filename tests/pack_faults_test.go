@@ -94,7 +94,7 @@ func TestAReplyThatComesTooLateIsNobodyElses(t *testing.T) {
 func TestThePackKnowsEveryRefusalOfRedis(t *testing.T) {
 	ctx := context.Background()
 	r := startRedis(t, "--busy-reply-threshold", "1")
-	few := []any{"+evalsha", "+eval", "+time", "+get", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
+	few := []any{"+evalsha", "+eval", "+time", "+get", "+mget", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
 		"+zrevrangebyscore", "+zremrangebyscore", "+pexpire", "~authz:*"}
 	users := map[string][]any{"enough": few, "keyless": append(few[:12:12], "~other:*"), "timeless": append(few[:13:13], "-time"),
 		"scriptless": {"~authz:*", "+get", "+set"}}

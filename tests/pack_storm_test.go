@@ -126,6 +126,7 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 					rate = "1000000000/s"
 					on_error = "%s"`, onError)})
 				s.mayLog = []string{"connect() to unix:"}
+				await(t, "start of both workers", func() bool { return len(s.workers(t)) == 2 })
 				before := s.sockets(t)
 				got := s.crowd(t, 50, 3000, "/", func() { r.signal(t, signal) })
 				all := got["200"] + got[want]
@@ -151,14 +152,20 @@ func TestARedisThatEndsUnderLoadIsAnsweredByOnError(t *testing.T) {
 	}
 }
 
-// sockets is how many sockets nginx's workers have open.
-func (n *nginxServer) sockets(t testing.TB) (count int) {
+// workers are the PIDs of nginx's workers.
+func (n *nginxServer) workers(t testing.TB) []string {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", n.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range strings.Fields(string(children)) {
+	return strings.Fields(string(children))
+}
+
+// sockets is how many sockets nginx's workers have open.
+func (n *nginxServer) sockets(t testing.TB) (count int) {
+	t.Helper()
+	for _, pid := range n.workers(t) {
 		fds, err := filepath.Glob("/proc/" + pid + "/fd/*")
 		if err != nil || len(fds) == 0 {
 			t.Fatal(fds, err)

@@ -149,6 +149,33 @@ func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
 	}
 }
 
+// More ask than a slow Redis can serve. It goes on answering whom it can, and the others are told that they
+// are too many: not a failure that makes a limit of on_error = "allow" let everybody in.
+func TestACrowdBeforeASlowRedisIsToldThatItIsACrowd(t *testing.T) {
+	r := startRedis(t)
+	openRedis(t, r)
+	front := inFrontOf(t, r, func(client, server net.Conn) {
+		go func() {
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := server.Read(buf)
+				if err != nil {
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+				client.Write(buf[:n])
+			}
+		}()
+		io.Copy(server, client)
+	})
+	s := openRedisURL(t, front, 400*time.Millisecond)
+	l := newLimit(t, "api", "fixed_window", 1000000, 366*86400e6, 0)
+	got := atOnce(5000, 4, func(i int) string { return kindOf(s, check(l, fmt.Sprint("u", i), 1)) })
+	if got["timeout"] > 2000 || got["admitted"] < 500 || got["timeout"]+got["admitted"]+got["queue"] != 20000 {
+		t.Errorf("%v, want admitted what fits and else queue", got)
+	}
+}
+
 // C151: the memory of a key is used again as soon as Take has returned, also by those that left at
 // their deadline while their call was under way. Redis sees no key that nobody sent.
 func TestNoKeyIsReadAfterTakeHasReturned(t *testing.T) {

@@ -209,7 +209,7 @@ func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
 		return openRedisURL(t, "unix://"+name+":pass@"+r.socket, 10*time.Second)
 	}
 	// The least that is needed, without SCRIPT LOAD.
-	few := []any{"+evalsha", "+eval", "+time", "+get", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
+	few := []any{"+evalsha", "+eval", "+time", "+get", "+mget", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
 		"+zrevrangebyscore", "+zremrangebyscore", "+pexpire"}
 	same(t, kindOf(asUser("enough", append(few, "~authz:*")...), c), "admitted")
 	same(t, kindOf(asUser("keyless", append(few, "~other:*")...), c), "noperm")

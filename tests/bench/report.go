@@ -88,6 +88,7 @@ func (r *report) markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.what, f.bound, f.shown(), word)
 	}
+	b.WriteString(r.breakdown())
 	for _, row := range r.rows {
 		if all := r.samples[row.name]; len(all) > 0 {
 			r.writeRow(&b, row, all)

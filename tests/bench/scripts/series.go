@@ -60,6 +60,11 @@ func allSeries(sha map[string]string, rows bool) (all []series) {
 	all = append(all, series{"EVALSHA return 1", "evalsha", 1, clients, clients, 64, func(int) []byte {
 		return command("EVALSHA", sha["return 1"], "0")
 	}, ":1"})
+	for _, requests := range []int{8, 64} {
+		one := takes(sha["least"], rows, "", requests, limits[:1])
+		one.name, one.before, one.reply = fmt.Sprintf("the least that a script can do, %d keys", requests), clients*rounds/requests, "*"
+		all = append(all, one)
+	}
 	for _, l := range limits {
 		name, _, _ := strings.Cut(l.name, ",")
 		all = append(all, series{l.name + ", its own script", "evalsha", 1, clients * rounds, clients, 64, func(i int) []byte {
