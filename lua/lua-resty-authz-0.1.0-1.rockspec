@@ -1,5 +1,5 @@
--- luarocks make, in this folder. Untried: no luarocks has installed it yet. The address stands for the one
--- that is set when the pack is published.
+-- luarocks make, in this folder. The address stands for the one that is set when the pack is published, and
+-- so will a license.
 rockspec_format = "3.0"
 package = "lua-resty-authz"
 version = "0.1.0-1"
