@@ -6,6 +6,7 @@
 
 local attrs = require "resty.authz.attrs"
 local decision = require "resty.authz.decision"
+local dicts = require "resty.authz.dicts"
 local duration = require "resty.authz.duration"
 local metrics = require "resty.authz.metrics"
 local nginx = require "resty.authz.nginx"
@@ -56,6 +57,13 @@ local function option_error(options)
             return format("%s = %q, but nginx.conf has no lua_shared_dict %s", name, dict, dict)
         end
     end
+end
+
+-- Which shared dict is too small for what the pack has to keep in it, or nil.
+local function size_error(self, options)
+    local set = self.policy and self.policy:current()
+    return dicts.buckets_error(options.dict or "authz", set, self.redis ~= nil)
+        or options.metrics and dicts.counters_error(options.metrics, set)
 end
 
 local function header_style(options)
@@ -163,9 +171,7 @@ end
 -- Decides the request, which has this target, by the set of limits.
 local function decide_request(self, set, target)
     local m = set:match(attrs.of_request(target))
-    if m.flaw then
-        self.metrics:flawed(m.flaw)
-    elseif not m.address then
+    if not m.address then
         self.metrics:unknown_ip()
     end
     for i = 1, #m.missing do
@@ -364,6 +370,10 @@ function _M.new(options)
         if not self.policy then
             return nil, err
         end
+    end
+    problem = size_error(self, options)
+    if problem then
+        error("authz.new: " .. problem, 2)
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)

@@ -135,8 +135,8 @@ local function posting_of(index, token)
     return by_text[token.text]
 end
 
---- Files rules, whose matches are given in their order.
-function _M.new(matches)
+--- Files rules, whose matches are given in their order. pause() is called after each.
+function _M.new(matches, pause)
     local index = {always = {}, slots = {}, ip = ip.new_prefixes()}
     local offers, count = {}, {}
     for i, match in ipairs(matches) do
@@ -148,6 +148,7 @@ function _M.new(matches)
                 end
             end
         end
+        pause()
     end
     for i = 1, #matches do
         local tokens = rarest(offers[i], count)
@@ -160,6 +161,7 @@ function _M.new(matches)
         if #tokens == 0 then
             table.insert(index.always, i)
         end
+        pause()
     end
     index.files_some = #index.slots + #index.ip[4].lengths + #index.ip[16].lengths > 0
     return index

@@ -74,8 +74,9 @@ local function compile_rule(set, sp, verdict)
 end
 
 --- Compiles a policy, the decoded JSON. Its limits and rates are what a match hands out; nobody may
--- change them from here on.
-function _M.compile(policy)
+-- change them from here on. pause() is called after every rule and override; it may be nil.
+function _M.compile(policy, pause)
+    pause = pause or function() end
     local set = {
         version = policy.version, key_prefix = policy.key_prefix, defaults = policy.defaults,
         limits = policy.limits, fields = slots.new(), rules = {},
@@ -92,15 +93,17 @@ function _M.compile(policy)
         complete(limit.rate)
         for _, rate in pairs(limit.overrides or {}) do
             complete(rate)
+            pause()
         end
         rule.limit = limit
         rule.key = keys.compile(policy, limit, rule.match.paths, set.fields, parts)
+        pause()
     end
     local matches = {}
     for i, rule in ipairs(set.rules) do
         matches[i] = rule.match
     end
-    set.index, set.scratch = index.new(matches), slots.scratch(set.fields)
+    set.index, set.scratch = index.new(matches, pause), slots.scratch(set.fields)
     return setmetatable(set, set_mt)
 end
 
@@ -163,20 +166,21 @@ end
 -- Returns verdict ("none": no rule meets it, "allow", "deny", or "limits": checks decide), rule (the name
 -- of the allow or deny rule, or of the limit whose missing part denies) and limit (that limit), checks by
 -- name, each with limit, rate, key (the Redis key) and cost, the limits that are unlimited for it or miss a
--- part of their key, address (in bytes), and flaw ("bad_target": nginx would answer 400).
+-- part of their key, and address, in bytes. A target that nginx answers with 400 is denied by no rule.
 function set_mt.match(set, attrs)
+    local ip_text = attrs.ip
+    local address = ip_text and address_of(ip_text)
     local m = {
-        verdict = "none", rule = "", limit = nil, checks = {}, unlimited = {}, missing = {}, address = nil,
-        flaw = nil,
+        verdict = "none", rule = "", limit = nil, address = address,
+        checks = {}, unlimited = {}, missing = {},
     }
     local request_path, query = target_of(attrs.target)
     if not request_path then
-        m.verdict, m.flaw = "deny", "bad_target"
+        m.verdict = "deny"
         return m
     end
-    local q, ip_text = set.scratch, attrs.ip
-    m.address = ip_text and address_of(ip_text)
-    begin(q, attrs, request_path, query, m.address)
+    local q = set.scratch
+    begin(q, attrs, request_path, query, address)
     local found, rules = candidates(set.index, q), set.rules
     for i = 1, #found do
         if ask(m, rules[found[i]], q) then

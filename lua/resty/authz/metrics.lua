@@ -29,7 +29,6 @@ end
 local REQUESTS = labelled("authz_requests_total", "verdict", VERDICTS)
 local DEGRADED = labelled("authz_degraded_total", "on_error", {"allow", "local", "deny"})
 local STORE_ERRORS = labelled("authz_store_errors_total", "kind", KINDS)
-local FLAWED = labelled("authz_flawed_requests_total", "kind", {"bad_target"})
 local DICT_WRITES = labelled("authz_dict_writes_total", "event", {"evicted", "full"})
 local REMEMBERED, UNKNOWN_IP = "authz_remembered_refusals_total", "authz_unknown_ip_total"
 
@@ -123,11 +122,6 @@ end
 --- Counts a request that an allow rule admitted or a deny rule blocked.
 function _M:rule(rule, verdict)
     add(self, rule_series(rule, verdict))
-end
-
---- Counts a request that was blocked because nothing can be made of it.
-function _M:flawed(kind)
-    add(self, FLAWED[kind])
 end
 
 --- Counts a request without any client address.
@@ -235,8 +229,6 @@ function _M:text(policy)
         STORE_ERRORS)
     show(REMEMBERED, "Requests refused without asking Redis, which had refused the like before and said for "
         .. "how long.", {REMEMBERED})
-    show("authz_flawed_requests_total", "Requests blocked because nothing can be made of their target.",
-        FLAWED)
     show(UNKNOWN_IP, "Requests without any client address.", {UNKNOWN_IP})
     show("authz_dict_writes_total", "Writes for which the shared dict dropped other buckets, or had no room.",
         DICT_WRITES)
