@@ -130,8 +130,8 @@ local function degrade(self, checks, err, kind)
 end
 
 -- Asks Redis, or the refusal cache in front of it.
-local function ask_redis(self, checks)
-    local age = self.refusals and self.refusals:age(self.policy:current())
+local function ask_redis(self, set, checks)
+    local age = self.refusals and self.refusals:age(set)
     if age then
         local refusal = self.refusals:find(age, checks, self.metrics)
         if refusal then
@@ -151,7 +151,7 @@ local function ask_redis(self, checks)
     return d
 end
 
-local function decide_checks(self, checks)
+local function decide_checks(self, set, checks)
     for i = 1, #checks do
         if checks[i].rate.limit == 0 then
             self.metrics:decision(checks[i].limit, "limited")
@@ -163,7 +163,7 @@ local function decide_checks(self, checks)
     elseif #rest == 0 then
         return decision.new("admitted")
     elseif self.redis then
-        return ask_redis(self, rest)
+        return ask_redis(self, set, rest)
     end
     return decide(self, rest, self.shdict:take(nil, rest))
 end
@@ -181,7 +181,7 @@ local function decide_request(self, set, target)
         self.metrics:decision(m.unlimited[i], "admitted")
     end
     if m.verdict == "limits" then
-        return decide_checks(self, m.checks)
+        return decide_checks(self, set, m.checks)
     elseif m.verdict == "none" then
         return decision.new("admitted")
     elseif m.verdict == "allow" then

@@ -119,7 +119,7 @@ function _M.new(options, scripts, log)
         self.host, self.port = options.host or "127.0.0.1", options.port or 6379
         address = format("%s|%d", self.host, self.port)
     end
-    self.greets = options.password or (options.database or 0) > 0
+    self.greets = options.password ~= nil or (options.database or 0) > 0
     self.connect_options = {pool = pool_name(options, address)}
     if options.tls then
         self.connect_options.ssl = true

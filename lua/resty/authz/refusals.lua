@@ -64,7 +64,7 @@ end
 
 -- Begins with a set that this worker has not seen, and to watch the epoch, once.
 local function begin(self, set)
-    self.set, self.keys = set, dict_keys(self.store.scope, set.key_prefix)
+    self.set, self.looked_s, self.keys = set, 0, dict_keys(self.store.scope, set.key_prefix)
     self.epoch_key = set.key_prefix .. ":v1:epoch"
     note(self, self.keys, "version", set.version)
     if not self.watching then
@@ -81,7 +81,6 @@ end
 function _M:age(set)
     if set ~= self.set then
         begin(self, set)
-        self.looked_s = 0
     end
     local now_s = now()
     if now_s ~= self.looked_s then
