@@ -1,5 +1,5 @@
--- luarocks make, in this folder. Untried: no luarocks has installed it yet. The address stands for the one
--- that is set when the pack is published.
+-- luarocks make, in this folder. The address stands for the one that is set when the pack is published, and
+-- so will a license.
 rockspec_format = "3.0"
 package = "lua-resty-authz"
 version = "0.1.0-1"
@@ -18,14 +18,17 @@ build = {
         ["resty.authz"] = "resty/authz.lua",
         ["resty.authz.attrs"] = "resty/authz/attrs.lua",
         ["resty.authz.decision"] = "resty/authz/decision.lua",
+        ["resty.authz.dicts"] = "resty/authz/dicts.lua",
         ["resty.authz.duration"] = "resty/authz/duration.lua",
         ["resty.authz.index"] = "resty/authz/index.lua",
         ["resty.authz.ip"] = "resty/authz/ip.lua",
+        ["resty.authz.json"] = "resty/authz/json.lua",
         ["resty.authz.key"] = "resty/authz/key.lua",
         ["resty.authz.kind"] = "resty/authz/kind.lua",
         ["resty.authz.match"] = "resty/authz/match.lua",
         ["resty.authz.memo"] = "resty/authz/memo.lua",
         ["resty.authz.metrics"] = "resty/authz/metrics.lua",
+        ["resty.authz.nginx"] = "resty/authz/nginx.lua",
         ["resty.authz.numbers"] = "resty/authz/numbers.lua",
         ["resty.authz.path"] = "resty/authz/path.lua",
         ["resty.authz.pattern"] = "resty/authz/pattern.lua",

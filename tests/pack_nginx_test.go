@@ -6,20 +6,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
 // startPackNginx starts an nginx that has the OpenResty pack, and tests/lua, on its Lua path. conf is
-// what stands in http{}, and may have an init_by_lua_block.
+// what stands in http{}, and may have an init_by_lua_block. AUTHZ_RESTY_REDIS names a folder with the real
+// resty/redis.lua, to run the tests with OpenResty's client instead of Debian's.
 func startPackNginx(t testing.TB, workers int, conf string, files map[string]string) *nginxServer {
+	t.Helper()
+	path := []string{absolute(t, "../lua"), absolute(t, "lua")}
+	if real := os.Getenv("AUTHZ_RESTY_REDIS"); real != "" {
+		path = append(path, real)
+	}
+	return startLuaNginx(t, workers, path, conf, files)
+}
+
+// startLuaNginx starts an nginx that has these folders on its Lua path.
+func startLuaNginx(t testing.TB, workers int, path []string, conf string, files map[string]string) *nginxServer {
 	t.Helper()
 	main := fmt.Sprintf(`
 		load_module /usr/lib/nginx/modules/ndk_http_module.so;
 		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 		worker_processes %d;`, workers)
-	return startNginxWith(t, main, fmt.Sprintf(`lua_package_path "%s/?.lua;%s/?.lua;;";`,
-		absolute(t, "../lua"), absolute(t, "lua"))+conf, files)
+	return startNginxWith(t, main, fmt.Sprintf(`lua_package_path "%s/?.lua;;";`, strings.Join(path, "/?.lua;"))+conf, files)
 }
 
 func absolute(t testing.TB, path string) string {

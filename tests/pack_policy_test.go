@@ -140,6 +140,45 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	}
 }
 
+// While a worker makes a large policy its own it goes on with requests, by the one before, and then has all of
+// the newer one.
+func TestRequestsAreAnsweredByTheOldPolicyWhileANewerIsRead(t *testing.T) {
+	old := strings.Replace(manyOverrides(0), "[limit.plan]", "[limit.old]", 1)
+	n := startPackNginx(t, 1, `
+		lua_shared_dict authz 1m;
+		init_by_lua_block { authz = assert(require("resty.authz").new{policy = "limits.json", admitted_headers = true}) }
+		server {
+			listen LISTEN;
+			include authz/openresty.conf;
+			access_by_lua_block { authz.access() }
+			location / { content_by_lua_block { ngx.print("ok") } }
+			log_by_lua_block { ngx.log(ngx.NOTICE, "answered by ", ngx.var.authz_limit) }
+		}`, map[string]string{"limits.json": string(compile(t, old).JSON())})
+	policyOf := func(key string) string {
+		return n.send(t, "GET /", "", "X-API-Key: "+key).header.Get("RateLimit-Policy")
+	}
+	same(t, policyOf("k7"), `"old";q=10;w=1`)
+	replaceFile(t, filepath.Join(n.dir, "limits.json"), string(compile(t, manyOverrides(50000)).JSON()))
+	await(t, "newer policy", func() bool { return policyOf("k0") != `"old";q=10;w=1` })
+	for _, row := range []string{`k0 "plan";q=11;w=1`, `k7 "plan";q=18;w=1`, `k49999 "plan";q=60;w=1`, `k50000 "plan";q=10;w=1`} {
+		key, _, _ := strings.Cut(row, " ")
+		same(t, key+" "+policyOf(key), row)
+	}
+
+	n.quit(t) // the log is whole
+	before, rest, _ := strings.Cut(n.read(t, "error.log"), "reading newer limits")
+	during, after, found := strings.Cut(rest, "new limits, version")
+	for when, log := range map[string][2]int{
+		"before": {strings.Count(before, "answered by old"), strings.Count(before, "answered by plan")},
+		"while":  {strings.Count(during, "answered by old"), strings.Count(during, "answered by plan")},
+		"after":  {strings.Count(after, "answered by plan"), strings.Count(after, "answered by old")},
+	} {
+		if !found || log[0] == 0 || log[1] != 0 {
+			t.Errorf("%s the newer policy was read %d requests were answered as they should and %d not", when, log[0], log[1])
+		}
+	}
+}
+
 // TestALookForANewerPolicyReadsItsHeadAlone lets the workers look at a policy of a megabyte.
 func TestALookForANewerPolicyReadsItsHeadAlone(t *testing.T) {
 	n := startPolicyNginx(t, string(compile(t, manyOverrides(10000)).JSON()))

@@ -77,7 +77,7 @@ func (s *site) awaitCached(t *testing.T, line string, header ...string) {
 // cached is how many requests the cache refused.
 func (s *site) cached(t *testing.T) int {
 	t.Helper()
-	n, err := strconv.Atoi(s.metric(t, "authz_cached_refusals_total"))
+	n, err := strconv.Atoi(s.metric(t, "authz_remembered_refusals_total"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,10 @@
 
 local attrs = require "resty.authz.attrs"
 local decision = require "resty.authz.decision"
+local dicts = require "resty.authz.dicts"
 local duration = require "resty.authz.duration"
 local metrics = require "resty.authz.metrics"
+local nginx = require "resty.authz.nginx"
 local numbers = require "resty.authz.numbers"
 local policy = require "resty.authz.policy"
 local redis = require "resty.authz.redis"
@@ -17,6 +19,7 @@ local shdict = require "resty.authz.shdict"
 
 local ngx = ngx
 local format, min = string.format, math.min
+local variable = nginx.variable
 
 local _M = {}
 
@@ -54,6 +57,13 @@ local function option_error(options)
             return format("%s = %q, but nginx.conf has no lua_shared_dict %s", name, dict, dict)
         end
     end
+end
+
+-- Which shared dict is too small for what the pack has to keep in it, or nil.
+local function size_error(self, options)
+    local set = self.policy and self.policy:current()
+    return dicts.buckets_error(options.dict or "authz", set, self.redis ~= nil)
+        or options.metrics and dicts.counters_error(options.metrics, set)
 end
 
 local function header_style(options)
@@ -120,16 +130,16 @@ local function degrade(self, checks, err, kind)
 end
 
 -- Asks Redis, or the refusal cache in front of it.
-local function ask_redis(self, checks)
-    local age = self.refusals and self.refusals:age(self.policy:current())
+local function ask_redis(self, set, checks)
+    local age = self.refusals and self.refusals:age(set)
     if age then
         local refusal = self.refusals:find(age, checks, self.metrics)
         if refusal then
-            self.metrics:cached()
+            self.metrics:remembered()
             return refusal
         end
     end
-    local sent_us = age and self.shdict.now_us()
+    local sent_us = age and nginx.now_us()
     local results, err, kind = self.redis:take(nil, checks)
     if not results then
         return degrade(self, checks, err, kind)
@@ -141,7 +151,7 @@ local function ask_redis(self, checks)
     return d
 end
 
-local function decide_checks(self, checks)
+local function decide_checks(self, set, checks)
     for i = 1, #checks do
         if checks[i].rate.limit == 0 then
             self.metrics:decision(checks[i].limit, "limited")
@@ -153,14 +163,17 @@ local function decide_checks(self, checks)
     elseif #rest == 0 then
         return decision.new("admitted")
     elseif self.redis then
-        return ask_redis(self, rest)
+        return ask_redis(self, set, rest)
     end
     return decide(self, rest, self.shdict:take(nil, rest))
 end
 
--- Decides the request by the set of limits.
-local function decide_request(self, set)
-    local m = set:match(attrs.of_request())
+-- Decides the request, which has this target, by the set of limits.
+local function decide_request(self, set, target)
+    local m = set:match(attrs.of_request(target))
+    if not m.address then
+        self.metrics:unknown_ip()
+    end
     for i = 1, #m.missing do
         self.metrics:missing(m.missing[i])
     end
@@ -168,19 +181,19 @@ local function decide_request(self, set)
         self.metrics:decision(m.unlimited[i], "admitted")
     end
     if m.verdict == "limits" then
-        return decide_checks(self, m.checks)
-    elseif m.verdict ~= "deny" then
+        return decide_checks(self, set, m.checks)
+    elseif m.verdict == "none" then
+        return decision.new("admitted")
+    elseif m.verdict == "allow" then
+        self.metrics:rule(m.rule, "admitted")
         return decision.new("admitted")
     end
-    local d = decision.new("blocked")
-    for i = 1, #m.missing do
-        local limit = m.missing[i]
-        if limit.name == m.rule and not limit.shadow then
-            self.metrics:decision(limit, "blocked")
-            d.limit = limit
-        end
+    if m.limit then
+        self.metrics:decision(m.limit, "blocked")
+    elseif m.rule ~= "" then
+        self.metrics:rule(m.rule, "blocked")
     end
-    return d
+    return decision.new("blocked", m.limit)
 end
 
 -- The phases that cannot wait, for Redis or for another worker.
@@ -210,23 +223,24 @@ local function check(self)
         error("authz: check() and access() need new{policy = …}", 3)
     end
     check_phase("check")
-    local var = ngx.var
-    local status = var.authz_status
+    local status = variable("authz_status")
     if not status then
         error("authz: this server{} does not include authz/openresty.conf", 3)
     elseif ngx.is_subrequest then
         return decision.again("200", "")
     elseif status ~= "" then
-        local pending = var.authz_pending ~= ""
-        return pending and ngx.ctx[PENDING] or decision.again(status, var.authz_limit), pending
+        local pending = variable("authz_pending") ~= ""
+        return pending and ngx.ctx[PENDING] or decision.again(status, variable("authz_limit")), pending
     end
-    if not var.request_uri then -- nginx could not read the request: this is the page of its 400
+    local target = variable("request_uri")
+    if not target then -- nginx could not read the request: this is the page of its 400
         return decision.new("admitted")
     end
     local set = self.policy:current()
-    local d = decide_request(self, set)
+    local d = decide_request(self, set, target)
     d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
     self.metrics:request(d.verdict)
+    local var = ngx.var
     var.authz_status = d.status
     if d.limit then
         var.authz_limit = d.limit.name
@@ -309,7 +323,7 @@ local function handle(self)
             error("authz: metrics() needs new{metrics = …}", 2)
         end
         ngx.header["Content-Type"] = "text/plain; version=0.0.4"
-        ngx.print(self.metrics:text(self.policy and self.policy:current().limits or {}))
+        ngx.print(self.metrics:text(self.policy))
     end
     return authz
 end
@@ -356,6 +370,10 @@ function _M.new(options)
         if not self.policy then
             return nil, err
         end
+    end
+    problem = size_error(self, options)
+    if problem then
+        error("authz.new: " .. problem, 2)
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)

@@ -21,7 +21,7 @@ local STATUS = {admitted = 200, limited = 429, blocked = 403, unavailable = 503}
 
 --- A decision without numbers.
 function _M.new(verdict, limit)
-    return {verdict = verdict, status = STATUS[verdict], limit = limit, hold_us = 0}
+    return {verdict = verdict, status = STATUS[verdict], limit = limit, rate = nil, result = nil, hold_us = 0}
 end
 
 local VERDICT = {["200"] = "admitted", ["429"] = "limited", ["403"] = "blocked", ["503"] = "unavailable"}
@@ -36,9 +36,10 @@ end
 
 --- A refusal by the numbers of one limit. wait_us -1: no wait helps.
 function _M.limited(limit, rate, wait_us)
-    local d = _M.new("limited", limit)
-    d.rate, d.result = rate, {allowed = false, remaining = 0, wait_us = wait_us, reset_us = 0}
-    return d
+    return {
+        verdict = "limited", status = STATUS.limited, limit = limit, rate = rate, hold_us = 0,
+        result = {allowed = false, remaining = 0, wait_us = wait_us, reset_us = 0},
+    }
 end
 
 --- The most that a key can have left.
@@ -208,29 +209,42 @@ end
 
 local LARGEST_COUNT = 999999999999999 -- the largest integer of a structured field (RFC 9651)
 
+-- The texts of the headers. A rate keeps those it had last: while its clients are refused they change once a
+-- second.
+local texts_of = setmetatable({}, {__mode = "k"})
+
+local function texts(limit, rate, left, t)
+    local kept = texts_of[rate]
+    if not kept then
+        local quota = min(capacity(limit, rate), LARGEST_COUNT)
+        kept = {policy = policy_text(limit, rate, quota), quota = format("%d", quota)}
+        texts_of[rate] = kept
+    end
+    if kept.of_left ~= left or kept.of_t ~= t then
+        kept.of_left, kept.of_t = left, t
+        kept.left, kept.t = format("%d", left), t and format("%d", t)
+        kept.now = format(t and '"%s";r=%d;t=%d' or '"%s";r=%d', limit.name, left, t)
+    end
+    return kept
+end
+
 --- Writes the rate-limit headers of a decision to `header`, such as ngx.header. style: ietf and legacy
 -- (true or false), retry_after_max (seconds, or nil).
 function _M.rate_limit_headers(d, style, header)
-    local limit, rate = d.limit, d.rate
-    if not rate then
+    if not d.rate then
         return
     end
-    local quota = min(capacity(limit, rate), LARGEST_COUNT)
-    local left = min(d.result.remaining, LARGEST_COUNT)
     local t = seconds(d, style.retry_after_max)
+    local kept = texts(d.limit, d.rate, min(d.result.remaining, LARGEST_COUNT), t)
     if style.ietf then
-        header["RateLimit-Policy"] = policy_text(limit, rate, quota)
-        if t then
-            header["RateLimit"] = format('"%s";r=%d;t=%d', limit.name, left, t)
-        else
-            header["RateLimit"] = format('"%s";r=%d', limit.name, left)
-        end
+        header["RateLimit-Policy"] = kept.policy
+        header["RateLimit"] = kept.now
     end
     if style.legacy then
-        header["X-RateLimit-Limit"] = format("%d", quota)
-        header["X-RateLimit-Remaining"] = format("%d", left)
+        header["X-RateLimit-Limit"] = kept.quota
+        header["X-RateLimit-Remaining"] = kept.left
         if t then
-            header["X-RateLimit-Reset"] = format("%d", t)
+            header["X-RateLimit-Reset"] = kept.t
         end
     end
 end

@@ -135,8 +135,8 @@ local function posting_of(index, token)
     return by_text[token.text]
 end
 
---- Files rules, whose matches are given in their order.
-function _M.new(matches)
+--- Files rules, whose matches are given in their order. pause() is called after each.
+function _M.new(matches, pause)
     local index = {always = {}, slots = {}, ip = ip.new_prefixes()}
     local offers, count = {}, {}
     for i, match in ipairs(matches) do
@@ -148,6 +148,7 @@ function _M.new(matches)
                 end
             end
         end
+        pause()
     end
     for i = 1, #matches do
         local tokens = rarest(offers[i], count)
@@ -160,7 +161,9 @@ function _M.new(matches)
         if #tokens == 0 then
             table.insert(index.always, i)
         end
+        pause()
     end
+    index.files_some = #index.slots + #index.ip[4].lengths + #index.ip[16].lengths > 0
     return index
 end
 
@@ -211,6 +214,9 @@ end
 --- The rules that a request may meet, by number, in order.
 function _M.candidates(index, q)
     local always, asked = index.always, index.slots
+    if not index.files_some then
+        return always
+    end
     local found = new_table(#always + 8, 0)
     for i = 1, #always do
         found[i] = always[i]

@@ -8,6 +8,7 @@ local memo = require "resty.authz.memo"
 local pattern = require "resty.authz.pattern"
 local sha256 = require "resty.authz.sha256"
 local slots = require "resty.authz.slot"
+local value_of = slots.value
 
 local _M = {}
 
@@ -50,14 +51,24 @@ end
 
 local SLOTS = {host = slots.HOST, method = slots.METHOD, zone = slots.ZONE, ["path:raw"] = slots.PATH}
 
+-- The text of the part ip, of a client's address.
+local function ip_text(policy, head)
+    local v4, v6 = policy.defaults.ipv4_prefix, policy.defaults.ipv6_prefix
+    return memo.of(function(address)
+        return head .. ip.prefix_text(address, #address == 4 and v4 or v6)
+    end)
+end
+
 -- The parts that several limits have are made once in a request: known has them, by head.
-local function compile_part(sp, fields, known)
+local function compile_part(policy, sp, fields, known)
     local part = known[sp.head]
     if part and sp.kind ~= "path" then -- whose texts are the limit's own
         return part
     end
     part = {kind = sp.kind, head = sp.head, secret = sp.secret, slot = SLOTS[sp.kind]}
-    if sp.kind == "path" then
+    if sp.kind == "ip" then
+        part.text_of = ip_text(policy, sp.head)
+    elseif sp.kind == "path" then
         part.texts = {}
         for i, text in ipairs(sp.texts) do
             part.texts[i] = sp.head .. text
@@ -80,33 +91,27 @@ end
 
 --- Compiles how a limit is keyed. parts is those that earlier limits have.
 function _M.compile(policy, limit, paths, fields, parts)
+    local tag = #limit.key == 0 and limit.name or ""
     local key = {
         missing = limit.missing, paths = paths,
         cost = limit.cost, cost_max = limit.cost_max,
         cost_slot = limit.cost_header and slots.of(fields, "header", limit.cost_header),
-        head = policy.key_prefix .. ":v1:{",
+        head = policy.key_prefix .. ":v1:{" .. tag,
         tail = "}:" .. limit.name .. ":" .. CODES[limit.algorithm],
         overrides = limit.overrides, lengths = override_lengths(limit.override_prefixes),
-        group_text = memo.of(function(address)
-            local defaults = policy.defaults
-            return ip.prefix_text(address, #address == 4 and defaults.ipv4_prefix or defaults.ipv6_prefix)
-        end),
     }
     for i, sp in ipairs(limit.key) do
-        key[i] = compile_part(sp, fields, parts)
+        key[i] = compile_part(policy, sp, fields, parts)
     end
     if limit.missing == "ip" then
-        key.ip_part = compile_part({kind = "ip", head = "ip="}, fields, parts)
-    end
-    if #key == 0 then
-        key.tail = limit.name .. key.tail
+        key.ip_part = compile_part(policy, {kind = "ip", head = "ip="}, fields, parts)
     end
     return key
 end
 
 local function lacks(q, part)
     local slot = part.slot
-    return slot and not slots.value(q, slot)
+    return slot and not value_of(q, slot)
 end
 
 --- Whether a part of the key is missing.
@@ -125,12 +130,12 @@ local function part_text(q, key, part)
         return text
     end
     if part.kind == "ip" then
-        text = part.head .. (q.address and key.group_text(q.address) or "unknown")
+        text = q.address and part.text_of(q.address) or part.head .. "unknown"
     elseif part.kind == "path" then
         local place = pattern.first(key.paths, q.values[slots.PATH], slots.pieces(q, slots.PATH))
         text = part.texts[place]
     else
-        local value = slots.value(q, part.slot) or ""
+        local value = value_of(q, part.slot) or ""
         if value ~= "" and (part.secret or #value > LONGEST_VALUE) then
             text = part.head .. digest(value)
         else
@@ -190,7 +195,7 @@ function _M.cost_of(q, key)
     if not key.cost_slot then
         return key.cost
     end
-    local value = slots.value(q, key.cost_slot)
+    local value = value_of(q, key.cost_slot)
     if not value or #value > 16 or byte(value, 1) == 48 then
         return key.cost_max
     end

@@ -3,13 +3,16 @@
 
 local index = require "resty.authz.index"
 local ip = require "resty.authz.ip"
-local key = require "resty.authz.key"
+local keys = require "resty.authz.key"
 local memo = require "resty.authz.memo"
 local path = require "resty.authz.path"
 local pattern = require "resty.authz.pattern"
 local slots = require "resty.authz.slot"
 
 local target_of, address_of = memo.of(path.target), memo.of(ip.parse)
+local candidates, first_of = index.candidates, pattern.first
+local lacks_part, key_of, cost_of = keys.lacks_part, keys.of, keys.cost_of
+local begin, value_of = slots.begin, slots.value
 
 local _M = {}
 local set_mt = {}
@@ -71,8 +74,9 @@ local function compile_rule(set, sp, verdict)
 end
 
 --- Compiles a policy, the decoded JSON. Its limits and rates are what a match hands out; nobody may
--- change them from here on.
-function _M.compile(policy)
+-- change them from here on. pause() is called after every rule and override; it may be nil.
+function _M.compile(policy, pause)
+    pause = pause or function() end
     local set = {
         version = policy.version, key_prefix = policy.key_prefix, defaults = policy.defaults,
         limits = policy.limits, fields = slots.new(), rules = {},
@@ -89,15 +93,17 @@ function _M.compile(policy)
         complete(limit.rate)
         for _, rate in pairs(limit.overrides or {}) do
             complete(rate)
+            pause()
         end
         rule.limit = limit
-        rule.key = key.compile(policy, limit, rule.match.paths, set.fields, parts)
+        rule.key = keys.compile(policy, limit, rule.match.paths, set.fields, parts)
+        pause()
     end
     local matches = {}
     for i, rule in ipairs(set.rules) do
         matches[i] = rule.match
     end
-    set.index = index.new(matches)
+    set.index, set.scratch = index.new(matches, pause), slots.scratch(set.fields)
     return setmetatable(set, set_mt)
 end
 
@@ -105,12 +111,12 @@ local function holds(condition, q)
     local fields = condition.fields
     for i = 1, #fields do
         local f = fields[i]
-        local value = slots.value(q, f.slot)
+        local value = value_of(q, f.slot)
         if not value then
             return false
         end
         local list = f.any_of
-        if not pattern.first(list, value, list.globs[1] and slots.pieces(q, f.slot)) then
+        if not first_of(list, value, list.globs[1] and slots.pieces(q, f.slot)) then
             return false
         end
     end
@@ -120,22 +126,22 @@ end
 -- Adds the check of a limit that the request meets. false: the limit blocks the request, because a
 -- part of its key is missing.
 local function charge(m, rule, q)
-    local limit, k = rule.limit, rule.key
-    if key.lacks_part(q, k) then
+    local limit, key = rule.limit, rule.key
+    if lacks_part(q, key) then
         m.missing[#m.missing + 1] = limit
-        if k.missing == "deny" and not limit.shadow then
+        if key.missing == "deny" and not limit.shadow then
             return false
         end
-        if k.missing == "deny" or k.missing == "skip" then -- a shadow never blocks
+        if key.missing == "deny" or key.missing == "skip" then -- a shadow never blocks
             return true
         end
     end
-    local redis_key, rate = key.of(q, k)
+    local redis_key, rate = key_of(q, key)
     rate = rate or limit.rate
     if rate.unlimited then
         m.unlimited[#m.unlimited + 1] = limit
     else
-        m.checks[#m.checks + 1] = {limit = limit, rate = rate, key = redis_key, cost = key.cost_of(q, k)}
+        m.checks[#m.checks + 1] = {limit = limit, rate = rate, key = redis_key, cost = cost_of(q, key)}
     end
     return true
 end
@@ -148,7 +154,7 @@ local function ask(m, rule, q)
     if rule.limit and charge(m, rule, q) then
         return false
     end
-    m.verdict, m.rule = rule.limit and "deny" or rule.verdict, rule.name
+    m.verdict, m.rule, m.limit = rule.limit and "deny" or rule.verdict, rule.name, rule.limit
     m.checks, m.unlimited = {}, {}
     return true
 end
@@ -158,17 +164,24 @@ end
 -- its name in lower case, lines joined by ", ")}. Absent and empty are the same.
 --
 -- Returns verdict ("none": no rule meets it, "allow", "deny", or "limits": checks decide), rule (the name
--- of the allow or deny rule, or of the limit whose missing part denies), checks by name, each with limit,
--- rate, key (the Redis key) and cost, and the limits that are unlimited for it or miss a part of their key.
+-- of the allow or deny rule, or of the limit whose missing part denies) and limit (that limit), checks by
+-- name, each with limit, rate, key (the Redis key) and cost, the limits that are unlimited for it or miss a
+-- part of their key, and address, in bytes. A target that nginx answers with 400 is denied by no rule.
 function set_mt.match(set, attrs)
-    local m = {verdict = "none", rule = "", checks = {}, unlimited = {}, missing = {}}
+    local ip_text = attrs.ip
+    local address = ip_text and address_of(ip_text)
+    local m = {
+        verdict = "none", rule = "", limit = nil, address = address,
+        checks = {}, unlimited = {}, missing = {},
+    }
     local request_path, query = target_of(attrs.target)
     if not request_path then
         m.verdict = "deny"
         return m
     end
-    local q = slots.request(set.fields, attrs, request_path, query, attrs.ip and address_of(attrs.ip))
-    local found, rules = index.candidates(set.index, q), set.rules
+    local q = set.scratch
+    begin(q, attrs, request_path, query, address)
+    local found, rules = candidates(set.index, q), set.rules
     for i = 1, #found do
         if ask(m, rules[found[i]], q) then
             return m

@@ -7,18 +7,18 @@ local _M = {}
 
 --- Returns f, a function of one text with up to two results, with a memory.
 function _M.of(f)
-    local known, count = {}, 0
+    local first_of, second_of, count = {}, {}, 0
     return function(text)
-        local results = known[text]
-        if results then
-            return results[1], results[2]
+        local known = first_of[text]
+        if known ~= nil then
+            return known or nil, second_of[text]
         end
         local first, second = f(text)
         if #text <= LONGEST then
             if count == MOST then
-                known, count = {}, 0
+                first_of, second_of, count = {}, {}, 0
             end
-            known[text], count = {first, second}, count + 1
+            first_of[text], second_of[text], count = first or false, second, count + 1
         end
         return first, second
     end

@@ -7,6 +7,7 @@
 
 local duration = require "resty.authz.duration"
 local kind_of = require "resty.authz.kind"
+local now = require("resty.authz.nginx").now
 
 local ceil, min = math.ceil, math.min
 local format = string.format
@@ -101,6 +102,7 @@ function _M.new(options, scripts, log)
     if problem then return nil, problem end
 
     local self = {library = library, scripts = scripts, options = options, log = log}
+    self.has_timeouts = rawget(library, "set_timeouts") and true or false
     local step = ms.timeout or 50
     self.connect_ms, self.send_ms = ms.connect_timeout or step, ms.send_timeout or step
     self.read_ms = ms.read_timeout or step
@@ -117,6 +119,7 @@ function _M.new(options, scripts, log)
         self.host, self.port = options.host or "127.0.0.1", options.port or 6379
         address = format("%s|%d", self.host, self.port)
     end
+    self.greets = options.password ~= nil or (options.database or 0) > 0
     self.connect_options = {pool = pool_name(options, address)}
     if options.tls then
         self.connect_options.ssl = true
@@ -126,23 +129,25 @@ function _M.new(options, scripts, log)
     return setmetatable(self, _M)
 end
 
--- Gives the next step what is left until `deadline`, in seconds as ngx.now() has them; false if nothing is.
-local function limit_step(self, connection, deadline)
-    local left_ms = ceil((deadline - ngx.now()) * 1000)
-    if left_ms <= 0 then return false end
-    if rawget(self.library, "set_timeouts") then
+-- Gives each step no more than is left of a call.
+local function set_timeouts(self, connection, left_ms)
+    if self.has_timeouts then
         connection:set_timeouts(min(self.connect_ms, left_ms), min(self.send_ms, left_ms),
             min(self.read_ms, left_ms))
     else
         connection:set_timeout(min(self.read_ms, left_ms))
     end
-    return true
 end
 
--- Sends a command. reply, or nil, the error's text and kind; the connection is closed then.
-local function command(self, connection, deadline, name, ...)
+-- Sends a command, of a call that began at begun_s. reply, or nil, the error's text and kind; the connection
+-- is closed then.
+local function command(self, connection, begun_s, name, ...)
     local understood, reply, err = true, nil, "timeout"
-    if limit_step(self, connection, deadline) then
+    local left_ms = self.whole_ms - ceil((now() - begun_s) * 1000)
+    if left_ms < self.whole_ms and left_ms > 0 then -- before that what connect() gave still holds
+        set_timeouts(self, connection, left_ms)
+    end
+    if left_ms > 0 then
         understood, reply, err = pcall(connection[name], connection, ...)
     end
     if not understood or reply == nil and err == nil then -- the library trips over a length that is no number
@@ -160,24 +165,24 @@ local function command(self, connection, deadline, name, ...)
 end
 
 -- Logs in and selects the database, on a connection that is new.
-local function greet(self, connection, deadline)
+local function greet(self, connection, begun_s)
     local options, reply, err, kind = self.options, true, nil, nil
     if options.user then
-        reply, err, kind = command(self, connection, deadline, "auth", options.user, options.password)
+        reply, err, kind = command(self, connection, begun_s, "auth", options.user, options.password)
     elseif options.password then
-        reply, err, kind = command(self, connection, deadline, "auth", options.password)
+        reply, err, kind = command(self, connection, begun_s, "auth", options.password)
     end
     if reply and (options.database or 0) > 0 then
-        reply, err, kind = command(self, connection, deadline, "select", format("%d", options.database))
+        reply, err, kind = command(self, connection, begun_s, "select", format("%d", options.database))
     end
     return reply, err, kind
 end
 
 -- A connection that is logged in, or nil, the error's text and kind.
-local function connect(self, deadline)
+local function connect(self, begun_s)
     local connection, err = self.library:new()
     if not connection then return nil, err, "network" end
-    limit_step(self, connection, deadline)
+    set_timeouts(self, connection, self.whole_ms)
     local connected
     if self.port then
         connected, err = connection:connect(self.host, self.port, self.connect_options)
@@ -188,8 +193,8 @@ local function connect(self, deadline)
         connection:close() -- a failed handshake leaves it open
         return nil, err, kind_of.connecting(err)
     end
-    if connection:get_reused_times() == 0 then
-        local ok, said, kind = greet(self, connection, deadline)
+    if self.greets and connection:get_reused_times() == 0 then
+        local ok, said, kind = greet(self, connection, begun_s)
         if not ok then return nil, said, kind end
     end
     return connection
@@ -211,17 +216,18 @@ end
 
 --- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
 -- text; after any other error nobody knows whether it ran, and nothing is sent again.
--- args is numkeys, the keys, and ARGV. It returns the reply, n numbers, or nil, the error's text and kind.
-function _M:call(script, args, n)
-    local deadline = ngx.now() + self.whole_ms / 1000
-    local connection, err, kind = connect(self, deadline)
+-- What follows n is numkeys, the keys, and ARGV. It returns the reply, n numbers, or nil, the error's text
+-- and kind.
+function _M:call(script, n, ...)
+    local begun_s = now()
+    local connection, err, kind = connect(self, begun_s)
     if not connection then return nil, err, kind end
     script = self.scripts[script]
     local reply
-    reply, err, kind = command(self, connection, deadline, "evalsha", script.sha, unpack(args))
+    reply, err, kind = command(self, connection, begun_s, "evalsha", script.sha, ...)
     if kind == "noscript" then
         self.log(kind, "Redis has forgotten the scripts, as after a restart: they are sent again")
-        reply, err, kind = command(self, connection, deadline, "eval", script.text, unpack(args))
+        reply, err, kind = command(self, connection, begun_s, "eval", script.text, ...)
     end
     if not reply then return nil, err, kind end
     if not is_numbers(reply, n) then
@@ -234,11 +240,11 @@ end
 
 --- get returns the text of a key, false when there is none, or nil, the error's text and kind.
 function _M:get(key)
-    local deadline = ngx.now() + self.whole_ms / 1000
-    local connection, err, kind = connect(self, deadline)
+    local begun_s = now()
+    local connection, err, kind = connect(self, begun_s)
     if not connection then return nil, err, kind end
     local reply
-    reply, err, kind = command(self, connection, deadline, "get", key)
+    reply, err, kind = command(self, connection, begun_s, "get", key)
     if not reply then return nil, err, kind end
     if type(reply) ~= "string" and reply ~= ngx.null then
         connection:close()
@@ -265,6 +271,11 @@ function _M.words(limit, rate)
     return words
 end
 
+local function cost_text(cost)
+    local text = cost == 1 and "1" or format("%d", cost)
+    return text
+end
+
 -- The result in the four numbers of a reply that begin at `at`.
 local function row(reply, at)
     return {
@@ -276,11 +287,14 @@ end
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
 -- time. It returns the result, or nil, the error's text and kind.
 function _M:take_one(now_us, check, peek)
-    local own = check.own or _M.words(check.limit, check.rate).own
-    local reply, err, kind = self:call(check.limit.algorithm, {
-        1, check.key, own[1], own[2], own[3], format("%d", check.cost), format("%d", now_us or 0),
-        peek and 1 or 0,
-    }, 4)
+    local own, cost = check.own or _M.words(check.limit, check.rate).own, cost_text(check.cost)
+    local reply, err, kind
+    if peek or now_us and now_us > 0 then
+        reply, err, kind = self:call(check.limit.algorithm, 4, 1, check.key, own[1], own[2], own[3], cost,
+            format("%d", now_us or 0), peek and 1 or 0)
+    else -- what a script is quickest at
+        reply, err, kind = self:call(check.limit.algorithm, 4, 1, check.key, own[1], own[2], own[3], cost)
+    end
     if not reply then return nil, err, kind end
     return row(reply, 1)
 end
@@ -318,10 +332,10 @@ function _M:take(now_us, checks, peek)
         local check = checks[i]
         local words = _M.words(check.limit, check.rate)
         args[to + 1], args[to + 2], args[to + 3], args[to + 4] = words[1], words[2], words[3], words[4]
-        args[to + 5] = format("%d", check.cost)
+        args[to + 5] = cost_text(check.cost)
         to = to + 5
     end
-    local reply, err, kind = self:call("take", args, 1 + 4 * n)
+    local reply, err, kind = self:call("take", 1 + 4 * n, unpack(args))
     if not reply then return nil, err, kind end
     return read_reply(reply, checks)
 end

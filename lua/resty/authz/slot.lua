@@ -4,7 +4,7 @@
 
 local byte, char, find, lower, sub = string.byte, string.char, string.find, string.lower, string.sub
 local concat = table.concat
-local new_table = require "table.new"
+local clear, new_table = require "table.clear", require "table.new"
 local path = require "resty.authz.path"
 local split, trim, unhex = path.split, path.trim, path.unhex
 
@@ -125,12 +125,20 @@ local function host_of(text)
     return sub(host, 1, last)
 end
 
---- What is known of a request. address is nil if it is unknown.
-function _M.request(fields, attrs, request_path, query, address)
-    local values = new_table(fields.count, 0)
-    values[PATH], values[HOST] = request_path, or_false(host_of(attrs.host or ""))
-    values[METHOD], values[ZONE] = or_false(attrs.method), or_false(attrs.zone)
-    return {fields = fields, attrs = attrs, query = query, address = address, values = values, parts = {}}
+--- What will be known of a request, of each in its turn.
+function _M.scratch(fields)
+    return {
+        fields = fields, attrs = false, query = false, address = false, values = new_table(fields.count, 0),
+        parts = {}, segments = false, labels = false,
+    }
+end
+
+--- Begins with a request. address is nil if it is unknown.
+function _M.begin(q, attrs, request_path, query, address)
+    clear(q.values)
+    clear(q.parts)
+    q.attrs, q.query, q.address, q.segments, q.labels = attrs, query, address, false, false
+    q.values[PATH] = request_path
 end
 
 -- What is not there once all are read is missing.
@@ -142,23 +150,35 @@ local function fill_rest(values, slots)
     end
 end
 
+-- Reads the value of a slot, of a kind that stands alone.
+local function read(attrs, slot, name)
+    if slot == HOST then
+        return host_of(attrs.host or "")
+    elseif slot == METHOD then
+        return attrs.method
+    elseif slot == ZONE then
+        return attrs.zone
+    elseif name == "cookie" then
+        return attrs.cookie
+    end
+    return attrs:header(name)
+end
+
 --- The value in a slot, false if it is missing.
 function _M.value(q, slot)
     local values, fields = q.values, q.fields
     if values[slot] ~= nil then
         return values[slot]
     end
-    local kind, name = fields.kinds[slot], fields.names[slot]
+    local kind = fields.kinds[slot]
     if kind == "cookie" then
         read_cookies(q)
         fill_rest(values, fields.cookies)
     elseif kind == "query" then
         read_query(q)
         fill_rest(values, fields.queries)
-    elseif name == "cookie" then
-        values[slot] = or_false(q.attrs.cookie)
     else
-        values[slot] = or_false(q.attrs:header(name))
+        values[slot] = or_false(read(q.attrs, slot, fields.names[slot]))
     end
     return values[slot]
 end

@@ -1,5 +1,6 @@
 // Pack measures what the OpenResty pack costs inside nginx, against what people write by hand, on the same
-// nginx and Redis, in alternating runs:
+// nginx and Redis, in alternating runs: how many requests a second, and how much of a core nginx takes for
+// one, which says the same and hardly minds what else the machine does:
 //
 //   - access() with one limit, against an access_by_lua that does one bare EVALSHA of the same script;
 //   - a refusal from the cache, against lua-resty-limit-traffic's own in-memory check, whose folder a
@@ -51,6 +52,7 @@ type bench struct {
 	addr             string
 	clients, seconds int
 	dir              string
+	nginx            *exec.Cmd
 	processes        []*exec.Cmd
 }
 
@@ -89,9 +91,9 @@ func start(addr, limitTraffic string) *bench {
 	}
 	b.write(filepath.Join(dir, "openresty.conf"), include)
 	script := filepath.Join(root, "redisscripts/v1/token_bucket.lua")
-	conf := strings.NewReplacer("ROOT", root, "SOCKET", socket, "SCRIPT", script, "LIMIT_TRAFFIC", limitTraffic, "ADDR", addr).Replace(nginxConf)
+	conf := strings.NewReplacer("ROOT", root, "SOCKET", socket, "BARE_SCRIPT", script, "LIMIT_TRAFFIC", limitTraffic, "ADDR", addr).Replace(nginxConf)
 	b.write(filepath.Join(dir, "nginx.conf"), []byte(conf))
-	b.run("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log"))
+	b.nginx = b.run("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", filepath.Join(dir, "error.log"))
 	for range 100 {
 		if b.status("/limited") == "200" {
 			return b
@@ -114,12 +116,13 @@ func (b *bench) write(file string, text []byte) {
 	}
 }
 
-func (b *bench) run(name string, args ...string) {
+func (b *bench) run(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	if err := cmd.Start(); err != nil {
 		log.Fatal(err)
 	}
 	b.processes = append(b.processes, cmd)
+	return cmd
 }
 
 func (b *bench) stop() {
@@ -140,32 +143,53 @@ func (b *bench) fail(format string, a ...any) {
 func (b *bench) compare(what, byHand, pack string, rounds, status int) {
 	for _, path := range []string{byHand, pack} {
 		b.status(path) // the only one that the sides which refuse admit
-		b.rate(path, status)
+		b.measure(path, status)
 	}
-	var hand, ours, ratios []float64
+	var hand, ours, ratios, handUS, oursUS, ratiosUS []float64
 	for range rounds {
-		h, p := b.rate(byHand, status), b.rate(pack, status)
+		h, hUS := b.measure(byHand, status)
+		p, pUS := b.measure(pack, status)
 		hand, ours, ratios = append(hand, h), append(ours, p), append(ratios, p/h)
+		handUS, oursUS, ratiosUS = append(handUS, hUS), append(oursUS, pUS), append(ratiosUS, hUS/pUS)
 	}
-	fmt.Printf("%s: %.0f/s by hand, %.0f/s by the pack, ratio %.2f (%.2f to %.2f)\n", what,
-		median(hand), median(ours), median(ratios), slices.Min(ratios), slices.Max(ratios))
+	fmt.Printf("%s: %.0f/s by hand, %.0f/s by the pack, ratio %.2f (%.2f to %.2f); nginx's CPU %.1f µs and %.1f µs, ratio %.2f\n", what,
+		median(hand), median(ours), median(ratios), slices.Min(ratios), slices.Max(ratios), median(handUS), median(oursUS), median(ratiosUS))
 }
 
-var perSecond = regexp.MustCompile(`Requests/sec: +([0-9.]+)`)
+var (
+	inAll     = regexp.MustCompile(`(\d+) requests in`)
+	perSecond = regexp.MustCompile(`Requests/sec: +([0-9.]+)`)
+)
 
-// rate is how many requests a second wrk gets answered by the status. nginx logs each other answer.
-func (b *bench) rate(path string, status int) float64 {
-	before := b.others()
+// measure is how many requests a second wrk gets answered by the status, and nginx's time for one. nginx
+// logs each other answer.
+func (b *bench) measure(path string, status int) (rate, us float64) {
+	before, ticks := b.others(), b.ticks()
 	out, err := exec.Command("wrk", "-t1", fmt.Sprint("-c", b.clients), fmt.Sprint("-d", b.seconds), "http://"+b.addr+path).Output()
-	m := perSecond.FindSubmatch(out)
-	if err != nil || m == nil || bytes.Contains(out, []byte("Socket errors")) {
+	m, n := perSecond.FindSubmatch(out), inAll.FindSubmatch(out)
+	if err != nil || m == nil || n == nil || bytes.Contains(out, []byte("Socket errors")) {
 		b.fail("%s: %v\n%s", path, err, out)
 	}
 	if others := b.others(); len(others) > len(before) {
 		b.fail("%s: answers that are not %d, such as\n%.200s", path, status, others[len(before):])
 	}
-	rate, _ := strconv.ParseFloat(string(m[1]), 64)
-	return rate
+	rate, _ = strconv.ParseFloat(string(m[1]), 64)
+	requests, _ := strconv.ParseFloat(string(n[1]), 64)
+	return rate, float64(b.ticks()-ticks) * 10_000 / requests
+}
+
+// ticks is nginx's time so far, as Linux counts it, in hundredths of a second.
+func (b *bench) ticks() (sum int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.nginx.Process.Pid))
+	if err != nil {
+		b.fail("%v", err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for _, field := range fields[11:13] { // utime and stime
+		n, _ := strconv.Atoi(field)
+		sum += n
+	}
+	return sum
 }
 
 // others are the answers so far that had another status than their location is there for.

@@ -1,0 +1,159 @@
+package tests
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// families is the series of a metrics text, sorted, without their numbers, by the line that has their type.
+func families(text string) map[string][]string {
+	found, current := map[string][]string{}, ""
+	for line := range strings.Lines(text) {
+		if kind, ok := strings.CutPrefix(line, "# TYPE authz_"); ok {
+			current = "authz_" + strings.TrimSpace(kind)
+			found[current] = nil
+		} else if strings.HasPrefix(line, "authz_") {
+			found[current] = append(found[current], line[:strings.LastIndexByte(line, ' ')])
+		}
+	}
+	for _, series := range found {
+		slices.Sort(series)
+	}
+	return found
+}
+
+// For the same limits and requests the pack's metrics are the service's: names, types, labels and numbers.
+func TestTheMetricsOfThePackAreThoseOfTheService(t *testing.T) {
+	const toml = `
+		[limit.two]
+		match = { path = "/two" }
+		key = []
+		algorithm = "fixed_window"
+		rate = "2/366d"
+		[limit.watch]
+		match = { path = "/two" }
+		key = []
+		algorithm = "fixed_window"
+		rate = "1/366d"
+		mode = "shadow"
+		[limit.user]
+		match = { path = "/user" }
+		key = ["header:X-User"]
+		missing = "deny"
+		algorithm = "fixed_window"
+		rate = "unlimited"
+		[limit.zero]
+		match = { path = "/zero" }
+		key = []
+		algorithm = "token_bucket"
+		rate = "0/s"
+		[allow.probes]
+		match = { path = "/healthz" }
+		[allow.unused]
+		match = { path = "/unused" }
+		[deny.scanners]
+		match = { path = "/wp-login.php" }`
+	a := startAuthz(t, "--limits="+limitsFile(t, toml))
+	s := startPack(t, nil, "", siteConf{limits: toml})
+	checker := a.checker()
+	for _, row := range [][2]string{{"/two", "200"}, {"/two", "200"}, {"/two", "429"}, {"/user", "403"}, {"/zero", "429"},
+		{"/healthz", "200"}, {"/healthz", "200"}, {"/wp-login.php", "403"}, {"/else", "200"}} {
+		same(t, checker.check(t, "GET "+row[0], nil), row[1])
+		same(t, s.sendAll(t, 1, "GET "+row[0]), row[1])
+	}
+	same(t, checker.check(t, "GET /user", []string{"X-User: u"}), "200")
+	same(t, s.sendAll(t, 1, "GET /user", "X-User: u"), "200")
+
+	_, service := a.get(t, "/metrics")
+	service = strings.Replace(service, "authz_store_errors_total{kind=\"queue\"} 0\n", "", 1) // the pack has none
+	pack := s.send(t, "GET /metrics", "").body
+	theirs, ours := families(service), families(pack)
+	for family, series := range ours {
+		if !strings.HasPrefix(family, "authz_dict_writes_total ") && !slices.Equal(series, theirs[family]) {
+			t.Errorf("%s\nthe pack has\n%s\nthe service\n%s", family, strings.Join(series, "\n"), strings.Join(theirs[family], "\n"))
+		}
+	}
+	// What only the service has: it is about a process of Go, its store and its listener, and what proxies send.
+	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(theirs)), func(family string) bool { _, there := ours[family]; return there })
+	same(t, strings.Join(missing, "\n"), strings.TrimSpace(`
+authz_build_info gauge
+authz_flawed_requests_total counter
+authz_held_answers gauge
+authz_ignored_headers_total counter
+authz_memory_buckets gauge
+authz_panics_total counter
+authz_rejected_requests_total counter
+authz_store_duration_seconds histogram
+authz_unreadable_ip_total counter`))
+	counts := regexp.MustCompile(`(?m)^authz_(?:requests|decisions|rule_decisions|key_parts_missing|degraded|store_errors|remembered_refusals|unknown_ip)_total.*$|^authz_limits(?:_last_reload_successful)? .*$`)
+	same(t, strings.Join(slices.Sorted(slices.Values(counts.FindAllString(pack, -1))), "\n"),
+		strings.Join(slices.Sorted(slices.Values(counts.FindAllString(service, -1))), "\n"))
+}
+
+// A client on a unix socket has no address, which is counted.
+func TestARequestWithoutAnAddressIsCounted(t *testing.T) {
+	socket := filepath.Join(socketDir(t), "site.sock")
+	s := startPack(t, nil, "", siteConf{limits: `
+		[limit.one]
+		key = ["ip"]
+		algorithm = "fixed_window"
+		rate = "1/366d"`, server: `
+		listen unix:` + socket + `;
+		location / { proxy_pass http://app; }`})
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	for _, want := range []int{200, 429} {
+		resp, err := client.Get("http://site.test/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		same(t, fmt.Sprint(resp.StatusCode), fmt.Sprint(want))
+	}
+	same(t, s.sendAll(t, 2, "GET /"), "200 429") // who has one is another client
+	same(t, s.metric(t, "authz_unknown_ip_total"), "2")
+}
+
+// A bad file is in the metrics while it lies there, like the service's.
+func TestAFailedReloadIsInTheMetrics(t *testing.T) {
+	limits := noLimits
+	s := startPack(t, nil, "", siteConf{limits: limits})
+	s.mayLog = []string{"the limits stay as they are"}
+	const series = "authz_limits_last_reload_successful"
+	file := filepath.Join(s.dir, "limits.json")
+	good := s.read(t, "limits.json")
+	same(t, s.metric(t, series), "1")
+	replaceFile(t, file, "{}")
+	await(t, "failed reload", func() bool { return s.metric(t, series) == "0" })
+	replaceFile(t, file, good)
+	await(t, "good file", func() bool { return s.metric(t, series) == "1" })
+}
+
+// Workers that leave take no count with them, and the counters go on after nginx has read its configuration
+// again.
+func TestAReloadOfNginxLosesNoCount(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: `
+		[limit.all]
+		key = []
+		algorithm = "fixed_window"
+		rate = "1000000/366d"`})
+	before := s.workers(t)
+	s.crowd(t, 8, 200, "/", func() {})
+	s.cmd.Process.Signal(syscall.SIGHUP) // right behind the last answer
+	await(t, "new workers alone", func() bool {
+		return !slices.ContainsFunc(s.workers(t), func(pid string) bool { return slices.Contains(before, pid) })
+	})
+	same(t, s.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "200")
+	same(t, s.sendAll(t, 1, "GET /"), "200")
+	same(t, s.metric(t, `authz_requests_total{verdict="admitted"}`), "201")
+}
