@@ -23,15 +23,16 @@ import (
 type cluster struct {
 	site     *site
 	timeout  time.Duration
-	pendings sync.Pool // of *pending
+	turned   func(server string, err error) // as RedisOptions has it
+	pendings sync.Pool                      // of *pending
 
 	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known
 
 	mu      sync.Mutex
-	nodes   map[string]*Redis    // by address
-	masters []*Redis             // those with slots
-	gone    map[string]time.Time // since when a node has none
-	look    *look                // the latest
+	nodes   map[string]*Redis      // by address
+	masters []*Redis               // those with slots
+	retired map[*Redis]*time.Timer // those without, until they are closed
+	look    *look                  // the latest
 	closed  bool
 }
 
@@ -43,14 +44,14 @@ type look struct {
 }
 
 const (
-	lookTime  = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
-	restful   = 100 * time.Millisecond // between two looks
-	forgotten = time.Minute            // a node that has had no slot for so long
+	lookTime = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
+	restful  = 100 * time.Millisecond // between two looks
+	patience = time.Minute            // with those that have a request under way at a node without slots
 )
 
-func newCluster(p *site, timeout time.Duration) *cluster {
-	return &cluster{site: p, timeout: timeout, pendings: sync.Pool{New: newPending},
-		nodes: map[string]*Redis{}, gone: map[string]time.Time{}}
+func newCluster(p *site, o RedisOptions) *cluster {
+	return &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
+		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
 }
 
 func (c *cluster) close() (err error) {
@@ -59,6 +60,11 @@ func (c *cluster) close() (err error) {
 	c.closed = true
 	for _, n := range c.nodes {
 		err = cmp.Or(err, n.Close())
+	}
+	for n, timer := range c.retired {
+		if timer.Stop() {
+			n.Close()
+		}
 	}
 	return err
 }
@@ -69,7 +75,7 @@ func (c *cluster) node(addr string) *Redis {
 	defer c.mu.Unlock()
 	n := c.nodes[addr]
 	if n == nil {
-		n = newServer(c.site.at(addr), c.timeout)
+		n = newServer(c.site.at(addr), c.timeout, c.turned)
 		c.nodes[addr] = n
 		if c.closed {
 			n.Close()
@@ -85,7 +91,7 @@ func address(addr string, from *Redis) string {
 		return addr
 	}
 	host, port := strings.Trim(addr[:i], "[]"), addr[i+1:]
-	fromHost, fromPort, _ := net.SplitHostPort(from.client.Options().Addr)
+	fromHost, fromPort, _ := net.SplitHostPort(from.Addr())
 	if port == "0" { // of one that speaks nothing but TLS
 		port = fromPort
 	}
@@ -108,7 +114,7 @@ func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	case n != nil:
 		return n, nil
 	case l.err != nil:
-		return nil, &kindError{Kind(l.err), l.err}
+		return nil, sorted(l.err)
 	}
 	return nil, &kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN no node of the cluster has slot %d", slot)}
 }
@@ -154,9 +160,9 @@ func (c *cluster) read() (err error) {
 	for range some {
 		switch a := <-said; {
 		case a.err != nil:
-			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.client.Options().Addr, a.err))
+			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.Addr(), a.err))
 		case len(a.slots) == 0:
-			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.client.Options().Addr)}))
+			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.Addr())}))
 		default:
 			c.set(a.slots, a.from)
 			return nil
@@ -208,47 +214,66 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 	defer c.mu.Unlock()
 	c.masters = masters
 	for addr, n := range c.nodes {
-		since, known := c.gone[addr]
-		switch {
-		case slices.Contains(masters, n) || slices.Contains(c.site.addrs, addr):
-			delete(c.gone, addr)
-		case !known:
-			c.gone[addr] = time.Now()
-		case time.Since(since) > forgotten:
-			delete(c.gone, addr)
+		named := slices.Contains(c.site.addrs, addr) && n.Unreachable() == nil
+		if !named && !slices.Contains(masters, n) {
 			delete(c.nodes, addr)
-			n.Close()
+			c.retire(n)
 		}
 	}
 }
 
-// each does something with all masters at the same time.
-func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) error) error {
+// retire has a node leave, under c.mu. If it has slots again, it comes anew.
+func (c *cluster) retire(n *Redis) {
+	n.breaker.retire()
+	c.retired[n] = time.AfterFunc(patience, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.retired, n)
+		n.Close()
+	})
+}
+
+// servers are those that have slots.
+func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
 	l := c.refresh()
 	select {
 	case <-l.over:
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, sorted(ctx.Err())
 	}
 	c.mu.Lock()
-	masters := slices.Clone(c.masters)
-	c.mu.Unlock()
-	if len(masters) == 0 {
-		return l.err
+	defer c.mu.Unlock()
+	if len(c.masters) == 0 {
+		return nil, sorted(l.err)
 	}
-	errs := make(chan error, len(masters))
-	for _, n := range masters {
+	return slices.Clone(c.masters), nil
+}
+
+// each does something with all of them at the same time.
+func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) error) error {
+	servers, err := c.servers(ctx)
+	errs := make(chan error, len(servers))
+	for _, n := range servers {
 		go func() {
 			err := do(n, ctx)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", n.client.Options().Addr, err)
+				err = fmt.Errorf("%s: %w", n.Addr(), err)
 			}
 			errs <- err
 		}()
 	}
-	var err error
-	for range masters {
+	for range servers {
 		err = cmp.Or(err, <-errs)
+	}
+	return err
+}
+
+// unreachable is why the breaker of one of them is open.
+func (c *cluster) unreachable() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.masters {
+		err = cmp.Or(err, n.Unreachable())
 	}
 	return err
 }

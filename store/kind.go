@@ -33,8 +33,22 @@ type kindError struct {
 	err  error
 }
 
-func (e *kindError) Error() string { return e.err.Error() }
+// Error is free of what Redis, or a proxy before it, quotes of a command that it does not know: the
+// password may be among that.
+func (e *kindError) Error() string {
+	text, _, _ := strings.Cut(e.err.Error(), ", with args beginning with")
+	return text
+}
+
 func (e *kindError) Unwrap() error { return e.err }
+
+// sorted is an error with its kind, nil for nil.
+func sorted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kindError{Kind(err), err}
+}
 
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
@@ -43,7 +57,8 @@ func (e *kindError) Unwrap() error { return e.err }
 //	          was too late; unknown likewise
 //	pool      no free connection in time, here or in Redis
 //	network   no connection, or a lost one; unknown likewise
-//	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype,
+//	breaker   Redis is not asked, since it did not answer others; nothing was charged
+//	oom, readonly, misconf, loading, busy, noscript, noperm, noauth, wrongtype, masterdown,
 //	clusterdown, moved, crossslot: what Redis said
 //	malformed an answer that is not the script's
 //	other     anything else
@@ -53,12 +68,15 @@ func Kind(err error) string {
 	if err == nil {
 		return "" // before what is below, which allocates
 	}
+	var open *openError
 	var known *kindError
 	var said redis.Error
 	var network net.Error
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	switch {
+	case errors.As(err, &open):
+		return "breaker"
 	case errors.As(err, &known):
 		return known.kind
 	case errors.Is(err, redis.Nil):
@@ -79,8 +97,8 @@ func Kind(err error) string {
 }
 
 // Kinds are all words that Kind may say.
-var Kinds = []string{"timeout", "queue", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
-	"noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other"}
+var Kinds = []string{"timeout", "queue", "pool", "network", "breaker", "oom", "readonly", "misconf", "loading", "busy", "noscript",
+	"noperm", "noauth", "wrongtype", "masterdown", "clusterdown", "moved", "crossslot", "malformed", "other"}
 
 // ClientCanCause says whether clients could bring an error about by what they send: a limit that
 // would answer it by allowing must not, or they could switch it off.
@@ -89,7 +107,8 @@ func ClientCanCause(err error) bool {
 	case "queue", "pool", "oom":
 		return true
 	}
-	return false
+	var open *openError
+	return errors.As(err, &open) && open.byClients
 }
 
 // replyKinds are the words that begin an error of Redis, and what a script's own errors say
@@ -104,7 +123,9 @@ var replyKinds = []struct{ word, kind string }{
 	{"NOPERM", "noperm"},
 	{"NOAUTH", "noauth"},
 	{"WRONGPASS", "noauth"},
+	{"DENIED", "noauth"}, // protected mode: only to its own machine without a password
 	{"WRONGTYPE", "wrongtype"},
+	{"MASTERDOWN", "masterdown"},
 	{"CLUSTERDOWN", "clusterdown"},
 	{"MOVED", "moved"},
 	{"ASK", "moved"},
@@ -133,7 +154,10 @@ func kindOfReply(text string) string {
 		{"The user executing the script can't", "noperm"},
 		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
 		{"invalid password", "noauth"},
-		{"max number of clients reached", "pool"},
+		{"called without any password configured", "noauth"},
+		{"but no password is set", "noauth"},
+		{"max number of clients", "pool"},
+		{"while the cluster is down", "clusterdown"},
 		{"non local key", "crossslot"},
 		{"do not hash to the same slot", "crossslot"},
 	} {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -22,6 +23,7 @@ type Redis struct {
 	timeout   time.Duration
 	take      redisscripts.Script
 
+	breaker  *breaker // nil: there is none
 	lanes    lanes
 	pendings sync.Pool // of *pending
 	calls    sync.Pool // of *call
@@ -35,7 +37,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	case err != nil:
 		return nil, err
 	case p.cluster:
-		return &Redis{cluster: newCluster(p, o.Timeout)}, nil
+		return &Redis{cluster: newCluster(p, o)}, nil
 	}
 	options := p.at("")
 	var s *sentinels
@@ -43,14 +45,14 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 		if s, err = newSentinels(p, o); err != nil {
 			return nil, err
 		}
-		options.Dialer = s.dial
+		options.Dialer, options.Addr = s.dial, p.master
 	}
-	r := newServer(options, o.Timeout)
+	r := newServer(options, o.Timeout, o.Turned)
 	r.sentinels = s
 	return r, nil
 }
 
-func newServer(options *redis.Options, timeout time.Duration) *Redis {
+func newServer(options *redis.Options, timeout time.Duration, turned func(server string, err error)) *Redis {
 	r := &Redis{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
@@ -59,6 +61,9 @@ func newServer(options *redis.Options, timeout time.Duration) *Redis {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
+	if turned != nil {
+		r.breaker = newBreaker(r.Ping, func(err error) { turned(options.Addr, err) })
+	}
 	return r
 }
 
@@ -70,7 +75,7 @@ func (r *Redis) Load(ctx context.Context) error {
 	for _, s := range redisscripts.All() {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
-			return fmt.Errorf("load script %s: %w", s.Name, err)
+			return fmt.Errorf("load script %s: %w", s.Name, sorted(err))
 		}
 		if sha != s.SHA {
 			return fmt.Errorf("load script %s: Redis calls it %s, want %s", s.Name, sha, s.SHA)
@@ -95,16 +100,43 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // Get reads a text, "" if there is none, within the timeout.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
+	reply, err := r.Do(ctx, "get", key)
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	text, _ := reply.(string)
+	return text, err
+}
+
+// Servers are the servers that keep the buckets: r itself, or the masters of the cluster.
+func (r *Redis) Servers(ctx context.Context) ([]*Redis, error) {
 	if r.cluster != nil {
-		return r.cluster.get(ctx, key)
+		return r.cluster.servers(ctx)
+	}
+	return []*Redis{r}, nil
+}
+
+// Addr is where a server is: host:port, the path of a socket, or the name that Sentinels know.
+func (r *Redis) Addr() string { return r.client.Options().Addr }
+
+// Do sends a command and returns its reply as go-redis does, within the timeout. In a cluster it goes to
+// the node of the first word with a hash tag.
+func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
+	if r.cluster != nil {
+		return r.cluster.do(ctx, words...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	text, err := r.client.Get(ctx, key).Result()
-	if err == redis.Nil {
-		return "", nil
+	reply, err := r.client.Do(ctx, words...).Result()
+	return reply, sorted(err)
+}
+
+// Unreachable is why a breaker is open, nil while all are closed or there is none.
+func (r *Redis) Unreachable() error {
+	if r.cluster != nil {
+		return r.cluster.unreachable()
 	}
-	return text, err
+	return r.breaker.cause()
 }
 
 // Close closes the connections.
@@ -115,6 +147,7 @@ func (r *Redis) Close() error {
 	if r.sentinels != nil {
 		defer r.sentinels.close()
 	}
+	r.breaker.stop()
 	return r.client.Close()
 }
 
@@ -128,6 +161,16 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	case r.cluster != nil:
 		return r.cluster.take(ctx, nowUS, checks, peek, dst)
 	}
+	turn, err := r.breaker.begin()
+	if err != nil {
+		return dst, err
+	}
+	dst, err = r.ask(ctx, nowUS, checks, peek, dst)
+	r.breaker.learn(turn, err)
+	return dst, err
+}
+
+func (r *Redis) ask(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
 	now := r.lanes.now()
 	deadline := now + r.timeout
 	if d, ok := ctx.Deadline(); ok {
@@ -202,8 +245,5 @@ func (r *Redis) run(ctx context.Context, c *call) error {
 	if Kind(err) == "noscript" {
 		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))
 	}
-	if err != nil {
-		return &kindError{Kind(err), err}
-	}
-	return nil
+	return sorted(err)
 }

@@ -38,6 +38,12 @@ type RedisOptions struct {
 
 	// Timeout bounds a Take, dialling and waiting for a connection included. It is above 0.
 	Timeout time.Duration
+
+	// Turned, if there is one, has a breaker in front of Redis: after three failures in a row that say
+	// that it cannot be reached, a Take fails at once, with an error of kind "breaker", until Redis
+	// answers a ping. It is told of each change: of which server, and why its breaker opens, or nil when
+	// it closes.
+	Turned func(server string, err error)
 }
 
 // A site is where the options lead.

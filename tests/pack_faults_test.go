@@ -254,14 +254,14 @@ func TestBothWordingsOfRedisHaveOneKind(t *testing.T) {
 }
 
 // The metrics have the kinds of the service, in its order, and a client can cause the same ones. But for
-// "queue": in the pack no request waits for another.
+// "queue" and "breaker": in the pack no request waits for another, and each asks for itself.
 func TestThePackHasTheKindsOfTheService(t *testing.T) {
 	s := startPack(t, nil, "", siteConf{limits: noLimits, server: evalLua})
 	kinds := []string{}
 	for _, m := range regexp.MustCompile(`(?m)^authz_store_errors_total\{kind="(\w+)"\} 0$`).FindAllStringSubmatch(s.send(t, "GET /metrics", "").body, -1) {
 		kinds = append(kinds, m[1])
 	}
-	want := slices.DeleteFunc(slices.Clone(store.Kinds), func(kind string) bool { return kind == "queue" })
+	want := slices.DeleteFunc(slices.Clone(store.Kinds), func(kind string) bool { return kind == "queue" || kind == "breaker" })
 	same(t, strings.Join(kinds, " "), strings.Join(want, " "))
 
 	asError := map[string]error{"timeout": context.DeadlineExceeded, "network": io.EOF, "malformed": redis.Nil}

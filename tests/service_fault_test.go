@@ -75,7 +75,7 @@ func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
 
 	r.signal(t, syscall.SIGCONT)
 	await(t, "answer of the Redis that runs again", func() bool { return ask.check(t, "GET /deny", nil) == "200" })
-	a.await(t, "the store answers again")
+	a.await(t, "the breaker is closed: Redis answers")
 	ready("serving\nstore: redis, answers\n")
 	if want := "msg=serving limits=4 store=redis redis=" + r.url() + "\n"; !strings.Contains(a.logged(), want) {
 		t.Errorf("the log has no %s", want)

@@ -19,7 +19,7 @@ import (
 var arrows = map[string][]string{
 	"cmd/authz": {"authz/limits", "authz/store", "authz/redisscripts", "github.com/alecthomas/kong", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus/client_golang", "github.com/valyala/fasthttp"},
-	"store":        {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9"},
+	"store":        {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
 	"limits":       {"github.com/BurntSushi/toml"},
 	"redisscripts": {},
 	"tests":        {"authz/limits", "authz/store", "authz/redisscripts", "github.com/redis/go-redis/v9"},

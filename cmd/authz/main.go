@@ -19,6 +19,7 @@ type commands struct {
 	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
 	Compile compileCmd `cmd:"" help:"Write the limits as the canonical JSON that the OpenResty pack reads."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
+	Doctor  doctorCmd  `cmd:"" set:"without=" help:"Say what a Redis lacks that authz needs: exit 0 if nothing, 1 with all that is wrong."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`

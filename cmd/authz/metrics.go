@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -113,6 +114,31 @@ func (m *metrics) gauge(name, help string) prometheus.Gauge {
 // watch shows a number that something else keeps.
 func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// breakers makes the series of breakers that are closed, and returns what tells them when one opens or
+// closes. In a cluster there is one for each node.
+func (m *metrics) breakers() (turned func(open bool)) {
+	var open atomic.Int64
+	for state, in := range map[string]func() bool{"open": func() bool { return open.Load() > 0 }, "closed": func() bool { return open.Load() == 0 }} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "authz_breaker_state",
+			Help: "1 for the state of the breaker in front of Redis, in a cluster open if that of any node is. " +
+				"Open means that Redis is not asked, and on_error decides.", ConstLabels: prometheus.Labels{"state": state}}, func() float64 {
+			if in() {
+				return 1
+			}
+			return 0
+		}))
+	}
+	openings := m.counter("authz_breaker_openings_total", "How often a breaker in front of Redis has opened.")
+	return func(isOpen bool) {
+		if isOpen {
+			openings.Inc()
+			open.Add(1)
+		} else {
+			open.Add(-1)
+		}
+	}
 }
 
 // limitVerdicts is what a limit can say of a request.

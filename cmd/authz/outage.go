@@ -11,56 +11,81 @@ import (
 	"authz/store"
 )
 
-// An outage is what the log says of a store that fails: at once that it does, and that it answers when
-// it has not failed for a while. A store that comes and goes is one that fails, so that the log's last
-// word is true and there are few of them.
+// An outage is what the log says of a store that fails: a failure of each kind at once, then one of that
+// kind each lineEvery with how many were left out, however many requests meet them; and when it has not
+// failed for so long, that it answers again. A store that comes and goes is one that fails, so that the
+// log's last word is true.
 type outage struct {
-	log *slog.Logger
-	on  atomic.Bool // the last word is that the store fails; written under mu
+	log   *slog.Logger
+	on    atomic.Bool // the last word is that the store fails; written under mu
+	heard atomic.Bool // it has answered a request since it failed
 
-	mu     sync.Mutex
-	latest time.Time // of the failures
-	said   time.Time // that it fails
-	kind   string    // of the latest failure
-	over   string    // the last word, when it comes
+	mu       sync.Mutex
+	first    time.Time // failure
+	latest   time.Time
+	kind     string // of the latest
+	failures int
+	lines    map[string]*line     // by kind
+	opened   map[string]time.Time // breakers, by server
 }
 
-const calm = 5 * time.Second
+// A line is what the log has of a kind of failure.
+type line struct {
+	said    time.Time
+	leftOut int // since then
+}
 
-// unpinged are the kinds of failure that a ping, which charges nothing, does not meet.
-var unpinged = []string{"oom", "readonly", "misconf", "noperm", "wrongtype", "clusterdown"}
+const lineEvery = 30 * time.Second
 
-// failed says so, and again once a minute.
+// failed is a request that the store could not decide.
 func (o *outage) failed(err error) {
-	o.begin(err, "the store cannot answer, on_error decides", "the store answers again")
-}
-
-// begin is failed in other words; over is the last.
-func (o *outage) begin(err error, words, over string, attrs ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.latest, o.kind = time.Now(), store.Kind(err)
+	now := time.Now()
 	if !o.on.Load() {
-		o.over = over
-	} else if o.latest.Sub(o.said) < time.Minute {
+		o.first, o.failures = now, 0
+		o.on.Store(true)
+	}
+	o.heard.Store(false)
+	o.latest, o.kind = now, store.Kind(err)
+	o.failures++
+	l := o.line(o.kind)
+	if now.Sub(l.said) < lineEvery {
+		l.leftOut++
 		return
 	}
-	o.said = o.latest
-	o.on.Store(true)
-	o.log.Warn(words, append(attrs, "kind", o.kind, "error", err.Error())...)
+	attrs := []any{"kind", o.kind, "error", err.Error()}
+	if l.leftOut > 0 {
+		attrs = append(attrs, "left_out", l.leftOut)
+	}
+	*l = line{said: now}
+	o.log.Warn("the store cannot answer, on_error decides", attrs...)
 }
 
-// answered ends the outage, if it was the last for a while.
+func (o *outage) line(kind string) *line {
+	l := o.lines[kind]
+	if l == nil {
+		if o.lines == nil {
+			o.lines = map[string]*line{}
+		}
+		l = new(line)
+		o.lines[kind] = l
+	}
+	return l
+}
+
+// answered is a request that the store has decided, during an outage.
 func (o *outage) answered() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.on.Load() && time.Since(o.latest) >= calm {
-		o.on.Store(false)
-		o.log.Info(o.over)
+	if !o.heard.Load() {
+		o.heard.Store(true)
 	}
 }
 
-// watch pings the store during outages, until ctx ends: there may be no requests that would find out.
+// pinged are the kinds of failure that a ping, which charges nothing, meets too. Any other ends with a
+// request that is answered.
+var pinged = []string{"timeout", "queue", "pool", "network", "breaker", "loading", "busy", "noauth"}
+
+// watch ends outages, until ctx ends. There may be no requests that would find out: it pings.
 func (o *outage) watch(ctx context.Context, ping func(context.Context) error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -70,28 +95,66 @@ func (o *outage) watch(ctx context.Context, ping func(context.Context) error) {
 			return
 		case <-tick.C:
 		}
-		if !o.on.Load() {
-			continue
-		}
-		switch err := ping(ctx); {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			o.failed(err)
-		case !o.unpinged():
-			o.answered()
+		if o.on.Load() {
+			o.end(ping(ctx) == nil)
 		}
 	}
 }
 
-func (o *outage) unpinged() bool { return slices.Contains(unpinged, o.failing()) }
+func (o *outage) end(ping bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case !ping:
+		o.latest = time.Now()
+	case time.Since(o.latest) >= lineEvery && (o.heard.Load() || slices.Contains(pinged, o.kind)):
+		o.on.Store(false)
+		o.log.Info("the store answers again", "failures", o.failures, "within", o.latest.Sub(o.first).Round(time.Millisecond))
+	}
+}
 
-// failing is the kind of the latest failure, "" when there is no outage.
+// failing is the kind of failure that goes on though the store answers pings, "" when there is none.
 func (o *outage) failing() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.on.Load() {
+	if !o.on.Load() || o.heard.Load() || slices.Contains(pinged, o.kind) {
 		return ""
 	}
 	return o.kind
+}
+
+// awaitRedis says that Redis is not ready, and when it is.
+func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error) {
+	o.log.Warn("Redis is not ready, on_error decides until it is", "redis", where, "kind", store.Kind(err), "error", err.Error())
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for ping(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		o.log.Info("Redis is ready", "redis", where)
+	}()
+}
+
+// turned says that the breaker in front of a server has opened, and why, or that it has closed. With that
+// line, the failures of kind "breaker" have had theirs.
+func (o *outage) turned(server string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if err == nil {
+		o.log.Info("the breaker is closed: Redis answers", "server", server, "open_for", now.Sub(o.opened[server]).Round(time.Millisecond))
+		return
+	}
+	if o.opened == nil {
+		o.opened = map[string]time.Time{}
+	}
+	o.opened[server] = now
+	o.line("breaker").said = now
+	o.log.Warn("the breaker is open: Redis is not asked until a probe is answered, on_error decides",
+		"server", server, "kind", store.Kind(err), "error", err.Error())
 }

@@ -11,7 +11,7 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis                     string        `help:"redis://, rediss:// or unix:// URL${without}. Several hosts, or ?cluster=true, are a cluster; with ?master=NAME they are Sentinels." placeholder:"URL"`
+	Redis                     string        `help:"redis://, rediss:// or unix:// URL; several hosts are a cluster, or with ?master=NAME Sentinels${without}." placeholder:"URL"`
 	RedisUser                 string        `help:"User, instead of the URL's." placeholder:"NAME"`
 	RedisPassword             string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
 	RedisPasswordFile         string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
@@ -32,11 +32,12 @@ func (f *redisFlags) Validate() error {
 	return nil
 }
 
-// open makes the store; it connects when it is asked something.
-func (f *redisFlags) open() (*store.Redis, error) {
+// open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
+// told of that.
+func (f *redisFlags) open(turned func(server string, err error)) (*store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
-		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout})
+		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
 }
 
 // place is where counts are kept, for the log.

@@ -182,7 +182,11 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
 		return func(context.Context) string { return "memory" }, func() {}, nil
 	}
-	redis, err := f.open()
+	show := s.metrics.breakers()
+	redis, err := f.open(func(server string, err error) {
+		show(err != nil)
+		s.outage.turned(server, err)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,19 +195,25 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
-	if err := loadScripts(redis); err != nil {
-		s.outage.begin(err, "Redis is not ready, on_error decides until it is", "Redis is ready", "redis", f.redacted())
-	}
 	watching, end := context.WithCancel(context.Background())
+	if err := loadScripts(redis); err != nil {
+		s.outage.awaitRedis(watching, f.redacted(), err, redis.Ping)
+	} else {
+		f.warn(redis, s.log)
+	}
 	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
 		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
 	return func(ctx context.Context) string {
-		if err := redis.Ping(ctx); err != nil {
+		err := redis.Unreachable()
+		if err == nil {
+			err = redis.Ping(ctx)
+		}
+		if err != nil {
 			return "redis, no answer: " + store.Kind(err)
 		}
-		if kind := s.outage.failing(); slices.Contains(unpinged, kind) {
+		if kind := s.outage.failing(); kind != "" {
 			return "redis, cannot charge: " + kind
 		}
 		return "redis, answers"

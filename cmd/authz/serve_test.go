@@ -49,7 +49,7 @@ func TestThePasswordOfRedisComesFromWhereItMay(t *testing.T) {
 		}
 		defer l.Close()
 		url := "redis://ann:url@" + l.Addr().String()
-		redis, err := parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).open()
+		redis, err := parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).open(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,6 +181,7 @@ func TestOtherScriptsAreRefused(t *testing.T) {
 		{"serve", "--limits=" + file, "--listen=127.0.0.1:0", "--admin=", "--redis=redis://127.0.0.1:1"},
 		{"scripts", "list"},
 		{"scripts", "load", "--redis=redis://127.0.0.1:1"},
+		{"doctor", "--redis=redis://127.0.0.1:1"},
 	} {
 		cmd := exec.Command(binary, args...)
 		var err bytes.Buffer

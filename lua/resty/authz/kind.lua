@@ -9,13 +9,16 @@ local _M = {}
 local KINDS = {
     {"NOSCRIPT", "noscript"}, {"OOM", "oom"}, {"READONLY", "readonly"}, {"MISCONF", "misconf"},
     {"LOADING", "loading"}, {"BUSY", "busy"}, {"NOPERM", "noperm"}, {"NOAUTH", "noauth"},
-    {"WRONGPASS", "noauth"}, {"WRONGTYPE", "wrongtype"}, {"CLUSTERDOWN", "clusterdown"},
-    {"MOVED", "moved"}, {"ASK", "moved"}, {"TRYAGAIN", "moved"}, {"CROSSSLOT", "crossslot"},
+    {"WRONGPASS", "noauth"}, {"DENIED", "noauth"}, {"WRONGTYPE", "wrongtype"},
+    {"MASTERDOWN", "masterdown"}, {"CLUSTERDOWN", "clusterdown"}, {"MOVED", "moved"}, {"ASK", "moved"},
+    {"TRYAGAIN", "moved"}, {"CROSSSLOT", "crossslot"},
 }
 local PHRASES = {
     {"ACL failure in script", "noperm"}, {"The user executing the script can't", "noperm"},
     {"unauthenticated multibulk length", "noauth"}, -- an EVALSHA of more than ten words
-    {"invalid password", "noauth"}, {"max number of clients reached", "pool"},
+    {"invalid password", "noauth"}, {"called without any password configured", "noauth"},
+    {"but no password is set", "noauth"}, {"max number of clients", "pool"},
+    {"while the cluster is down", "clusterdown"},
     {"do not hash to the same slot", "crossslot"}, {"non local key", "crossslot"},
 }
 

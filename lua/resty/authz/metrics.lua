@@ -9,7 +9,7 @@ local concat = table.concat
 local VERDICTS = {"admitted", "limited", "blocked", "unavailable"}
 local KINDS = {
     "timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
-    "noauth", "wrongtype", "clusterdown", "moved", "crossslot", "malformed", "other",
+    "noauth", "wrongtype", "masterdown", "clusterdown", "moved", "crossslot", "malformed", "other",
 }
 
 -- The series of a name for all values of its one label, by value and in a list.

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"authz/limits"
+	"authz/redisscripts"
+	"authz/store"
+)
+
+type doctorCmd struct {
+	Limits      []string `help:"Limits file, or folder of *.toml, whose limits are tried too; may be repeated." sep:"none" placeholder:"FILE|DIR"`
+	RedisPrefix string   `help:"What Redis keys begin with." default:"authz"`
+	redisFlags
+}
+
+func (f *doctorCmd) Validate() error {
+	if f.Redis == "" {
+		return errors.New("want --redis=URL")
+	}
+	return f.redisFlags.Validate()
+}
+
+// A doctor looks at a Redis as authz needs it, and says what is well and what is not, a line each. It
+// tries the scripts on keys of its own, which it deletes; where it may not, they expire within minutes.
+//
+// What Redis says is told without what it quotes of a command, and addresses without user and password.
+type doctor struct {
+	*doctorCmd
+	redis  *store.Redis
+	report func(word, what, text string)
+	name   string   // of its keys, which nobody else has
+	keys   []string // that may be there
+	sick   bool
+}
+
+// patience is how long the doctor waits for an answer: longer than authz would, to see what is slow.
+const patience = 5 * time.Second
+
+func (f *doctorCmd) Run(c *console) error {
+	if err := redisscripts.Verify(); err != nil {
+		return err
+	}
+	var set *limits.Set
+	if len(f.Limits) > 0 {
+		var err error
+		if set, err = c.loadLimits(f.RedisPrefix, f.Limits); err != nil {
+			return err
+		}
+	}
+	flags := f.redisFlags
+	flags.RedisTimeout = max(patience, f.RedisTimeout)
+	redis, err := flags.open(nil)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	d := &doctor{doctorCmd: f, redis: redis, name: "doctor-" + rand.Text(), report: func(word, what, text string) {
+		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
+	}}
+	if d.connection() {
+		d.each((*doctor).server, (*doctor).clock, (*doctor).memory)
+		d.account()
+		d.scripts()
+		d.speed()
+		if set != nil {
+			d.limits(set)
+		}
+		d.cleanUp()
+	}
+	if d.sick {
+		return exit(1)
+	}
+	return nil
+}
+
+// well, unknown and wrong are a finding.
+func (d *doctor) well(what, format string, a ...any) { d.report("ok", what, fmt.Sprintf(format, a...)) }
+
+func (d *doctor) unknown(what, format string, a ...any) {
+	d.report("unknown", what, fmt.Sprintf(format, a...))
+}
+
+func (d *doctor) wrong(what, format string, a ...any) {
+	d.sick = true
+	d.report("wrong", what, fmt.Sprintf(format, a...))
+}
+
+// warn looks at what can be seen of a Redis without trying anything, and logs what is wrong with it.
+func (f *serveCmd) warn(redis *store.Redis, log *slog.Logger) {
+	d := &doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis, report: func(word, what, text string) {
+		if word == "wrong" {
+			log.Warn("Redis is not as it should be, see authz doctor", "what", what, "why", text)
+		}
+	}}
+	d.each((*doctor).server, (*doctor).memory)
+}
+
+// each looks at each server. In a cluster the findings begin with its address.
+func (d *doctor) each(looks ...func(*doctor)) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	servers, err := d.redis.Servers(ctx)
+	if err != nil {
+		d.wrong("server", "%s", advice(err))
+	}
+	for _, one := range servers {
+		at := *d
+		if at.redis = one; len(servers) > 1 {
+			at.report = func(word, what, text string) { d.report(word, what, one.Addr()+": "+text) }
+		}
+		for _, look := range looks {
+			look(&at)
+		}
+		d.sick = d.sick || at.sick
+	}
+}
+
+func (d *doctor) do(words ...any) (any, error) { return d.redis.Do(context.Background(), words...) }
+
+// key is one of the doctor's own keys.
+func (d *doctor) key(limit, code string) string {
+	key := fmt.Sprintf("%s:%s:{%s}:%s:%s", d.RedisPrefix, redisscripts.Version, d.name, limit, code)
+	d.keys = append(d.keys, key)
+	return key
+}
+
+func (d *doctor) cleanUp() {
+	words := []any{"del"}
+	for _, key := range d.keys {
+		words = append(words, key)
+	}
+	d.do(words...)
+}
+
+// inShort is what Redis said, without where in a script.
+func inShort(err error) string {
+	text, _, _ := strings.Cut(err.Error(), " script: ")
+	return text
+}
+
+// in is a time as people read it.
+func in(took time.Duration) string {
+	switch {
+	case took >= time.Minute:
+		return took.Round(time.Second).String()
+	case took >= time.Second:
+		return took.Round(10 * time.Millisecond).String()
+	}
+	return took.Round(10 * time.Microsecond).String()
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"authz/limits"
+	"authz/redisscripts"
+	"authz/store"
+)
+
+// account tries each command that authz and its scripts need, by itself, since a script stops at the
+// first that is denied.
+func (d *doctor) account() {
+	text, log := d.key("account", "text"), d.key("account", "log")
+	take := redisscripts.Take()
+	missing := "" // in the order of README.md
+	if d.wantsCluster() {
+		// Without the first of these nothing else can be tried.
+		if _, err := d.do("cluster", "slots"); store.Kind(err) == "noperm" {
+			d.wrong("account", "may not do all that is needed, want +cluster|slots to begin with")
+			return
+		}
+		if _, err := d.do("asking"); store.Kind(err) == "noperm" {
+			missing = " +asking"
+		}
+	}
+	for _, words := range [][]any{
+		{"evalsha", take.SHA, "0", "1"}, // of no request, at a time of its own
+		{"eval", take.Text, "0", "1"},
+		{"script", "load", take.Text},
+		{"time"},
+		{"get", text},
+		{"mget", text},
+		{"set", text, "x", "px", "60000"},
+		{"zadd", log, "1", "x"},
+		{"zcard", log},
+		{"zcount", log, "0", "1"},
+		{"zrange", log, "0", "0"},
+		{"zremrangebyscore", log, "0", "1"},
+		{"pexpire", text, "60000"},
+		{"pexpire", log, "60000"},
+	} {
+		_, err := d.do(words...)
+		switch lack := d.lacks(words, err); {
+		case lack == "" || strings.Contains(missing+" ", lack+" "):
+		case lack[1] == '~':
+			missing = lack + missing
+		default:
+			missing += lack
+		}
+	}
+	if missing != "" {
+		d.wrong("account", "may not do all that is needed, want%s", missing)
+		return
+	}
+	d.well("account", "may do all that is needed with keys that begin with %s:", d.RedisPrefix)
+}
+
+// lacks is the rule of an ACL that would have allowed a command, after a space.
+func (d *doctor) lacks(words []any, err error) string {
+	switch {
+	case store.Kind(err) != "noperm":
+		return ""
+	case strings.Contains(err.Error(), "access"): // a key
+		return " ~" + d.RedisPrefix + ":*"
+	case words[0] == "script":
+		return " +script|load"
+	}
+	return fmt.Sprint(" +", words[0])
+}
+
+// scripts tries each script: that it can be loaded, and that it charges, refuses, and charges again when
+// the time has come.
+func (d *doctor) scripts() {
+	var said findings
+	for _, s := range redisscripts.All() {
+		said.add(s.Name, d.try(s))
+	}
+	for _, text := range said.texts {
+		if names := strings.Join(said.names[text], ", "); text == "" {
+			d.well("scripts", "charge and refuse: %s", names)
+		} else {
+			d.wrong("scripts", "%s: %s", names, text)
+		}
+	}
+	if _, err := d.do("script", "load", redisscripts.Take().Text); err != nil && store.Kind(err) != "noperm" {
+		d.wrong("scripts", "SCRIPT LOAD: %s; each script is sent whenever Redis does not know it", advice(err))
+	}
+}
+
+// findings are names by what there is to say of them.
+type findings struct {
+	texts []string
+	names map[string][]string
+}
+
+func (f *findings) add(name, text string) {
+	if f.names == nil {
+		f.names = map[string][]string{}
+	}
+	if !slices.Contains(f.texts, text) {
+		f.texts = append(f.texts, text)
+	}
+	f.names[text] = append(f.names[text], name)
+}
+
+// try says what is wrong with a script, "" for nothing.
+func (d *doctor) try(s redisscripts.Script) string {
+	ask := d.single(s)
+	if s.Name == redisscripts.Take().Name {
+		ask = d.take()
+	}
+	now := time.Now().UnixMicro()
+	for _, step := range []struct {
+		nowUS int64
+		want  bool
+	}{{now, true}, {now, false}, {now + 2_000_000, true}, {0, false}} {
+		peek := step.nowUS == 0 // and by Redis's own clock
+		admitted, err := ask(step.nowUS, peek)
+		if err != nil {
+			return advice(err)
+		}
+		if admitted != step.want && !peek {
+			return "what was charged is not found again: is this several servers that do not share their data?"
+		}
+	}
+	return ""
+}
+
+// oneASecond is a limit of each algorithm.
+func oneASecond(algorithm limits.Algorithm) *limits.Limit {
+	l := &limits.Limit{Name: algorithm.String(), Algorithm: algorithm, Rate: limits.Rate{Count: 1, WindowUS: 1_000_000}}
+	switch algorithm {
+	case limits.TokenBucket:
+		l.Rate.Burst = 1
+		fallthrough
+	case limits.LeakyBucket:
+		l.Rate.N, l.Rate.W, l.Rate.Capacity = 1, 1_000_000, 1_000_000
+	}
+	return l
+}
+
+// take asks the script take as the service does, for a limit of each algorithm.
+func (d *doctor) take() func(nowUS int64, peek bool) (bool, error) {
+	checks := d.checks("take")
+	return func(nowUS int64, peek bool) (bool, error) {
+		results, err := d.redis.Take(context.Background(), nowUS, checks, peek, nil)
+		return !slices.ContainsFunc(results, func(r store.Result) bool { return !r.Allowed }), err
+	}
+}
+
+func (d *doctor) checks(limit string) (checks []limits.Check) {
+	for algorithm := limits.TokenBucket; algorithm <= limits.SlidingCounter; algorithm++ {
+		l := oneASecond(algorithm)
+		checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(d.key(limit, algorithm.Code())), Cost: 1})
+	}
+	return checks
+}
+
+// single asks the script of one algorithm as anybody may.
+func (d *doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (bool, error) {
+	key, burst := d.key("single", s.Name), 0
+	if s.Name == limits.TokenBucket.String() {
+		burst = 1
+	}
+	return func(nowUS int64, peek bool) (bool, error) {
+		asked := 0
+		if peek {
+			asked = 1
+		}
+		args := []any{"1", key, "1", "1000000", burst, "1", nowUS, asked}
+		reply, err := d.do(append([]any{"evalsha", s.SHA}, args...)...)
+		if store.Kind(err) == "noscript" {
+			reply, err = d.do(append([]any{"eval", s.Text}, args...)...)
+		}
+		numbers, ok := reply.([]any)
+		if err == nil && (!ok || len(numbers) != 4) {
+			err = fmt.Errorf("the answer is %v, want four numbers", reply)
+		}
+		return err == nil && numbers[0] == int64(1), err
+	}
+}
+
+// advice is what Redis said, and what would be right.
+func advice(err error) string {
+	text := inShort(err)
+	switch store.Kind(err) {
+	case "readonly":
+		return "this is a replica, want its master: " + text
+	case "oom":
+		return "Redis is full, want a larger maxmemory: " + text
+	case "misconf":
+		return "Redis cannot save its data and takes no writes, see its log: " + text
+	case "clusterdown", "moved", "crossslot":
+		return "want a cluster that is whole, and ?cluster=true in the URL: " + text
+	case "masterdown":
+		return "this is a replica that has lost its master, want the master: " + text
+	case "busy":
+		return "somebody's script does not end, see SCRIPT KILL: " + text
+	}
+	if strings.HasPrefix(text, "ERR unknown command") {
+		return "the command is not there, is this a proxy? " + text
+	}
+	return text
+}
+
+// speed says how long a check takes.
+func (d *doctor) speed() {
+	const n = 20
+	ask := d.take()
+	var took []time.Duration
+	for range n {
+		start := time.Now()
+		if _, err := ask(0, true); err != nil {
+			return // which has been said
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	if slowest := took[n-1]; slowest > d.RedisTimeout {
+		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", in(took[n/2]), in(slowest), n, d.RedisTimeout)
+	} else {
+		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", in(took[n/2]), in(slowest), n, d.RedisTimeout)
+	}
+}
+
+// limits tries the numbers of all limits, and charges nothing.
+func (d *doctor) limits(set *limits.Set) {
+	var checks []limits.Check
+	for _, l := range set.Limits() {
+		if !l.Rate.Unlimited && l.Rate.Count > 0 {
+			checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(d.key(l.Name, l.Algorithm.Code())), Cost: 1})
+		}
+	}
+	if _, err := d.redis.Take(context.Background(), 0, checks, true, nil); err != nil {
+		d.wrong("limits", "%s", advice(err))
+		return
+	}
+	if d.RedisTimeout >= longestAnswer && slices.ContainsFunc(set.Limits(), holds) {
+		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", longestAnswer)
+		return
+	}
+	d.well("limits", "%d, which one call can decide", len(set.Limits()))
+}

@@ -1,0 +1,307 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"authz/store"
+)
+
+// breakerMetrics are a state and how often it has been open.
+func (a *authzServer) breakerMetrics(t *testing.T, want string) {
+	t.Helper()
+	same(t, strings.NewReplacer("authz_breaker_", "", "\n", " ").Replace(a.metrics(t, "authz_breaker_")), want+" ")
+}
+
+// C108, C109: after three failures nobody waits for Redis: the answers are those of each on_error. When
+// it is back, it decides again, and has not heard of what was asked meanwhile.
+func TestABreakerAnswersForARedisThatIsAway(t *testing.T) {
+	absent := func(kind string, leave, comeBack func(*redisServer)) {
+		r := startRedis(t)
+		// 3 of 12 are the share of one in four.
+		a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=500ms")
+		ask := a.checker()
+		check := func(path, want string) {
+			t.Helper()
+			got := ask.check(t, "GET "+path, []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Degraded", "RateLimit", "Retry-After")
+			if got, _, _ = strings.Cut(got, ";t="); got != want {
+				t.Errorf("%s, %s: got  %s\nwant %s", kind, path, got, want)
+			}
+		}
+		a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+		check("/local", `200 RateLimit="local";r=11`)
+		leave(r)
+		check("/local", `200 X-Authz-Degraded=local RateLimit="local";r=2`)
+		check("/local", `200 X-Authz-Degraded=local RateLimit="local";r=1`)
+		a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+		check("/local", `200 X-Authz-Degraded=local RateLimit="local";r=0`)
+		a.breakerMetrics(t, `openings_total 1 state{state="closed"} 0 state{state="open"} 1`)
+		for range 100 { // which would take 150 seconds if they asked a Redis that hangs
+			check("/local", `429 X-Authz-Degraded=local RateLimit="local";r=0`)
+			check("/deny", `503 X-Authz-Degraded=deny Retry-After=1`)
+			check("/all", `503 X-Authz-Degraded=deny Retry-After=1`)
+		}
+		check("/allow", `200 X-Authz-Degraded=allow`)
+		status, body := a.get(t, "/readyz")
+		same(t, fmt.Sprint(status, " ", body), "200 serving\nstore: redis, no answer: "+kind+"\n")
+		same(t, a.metrics(t, `authz_store_errors_total{kind="`+kind, `authz_store_errors_total{kind="breaker`),
+			"authz_store_errors_total{kind=\"breaker\"} 301\nauthz_store_errors_total{kind=\""+kind+"\"} 3\n")
+
+		comeBack(r)
+		a.await(t, "the breaker is closed: Redis answers")
+		check("/deny", `200 RateLimit="deny";r=99`)
+		a.breakerMetrics(t, `openings_total 1 state{state="closed"} 1 state{state="open"} 0`)
+		for line, want := range map[string]int{"the breaker is open": 1, "the breaker is closed": 1, "kind=" + kind + " error=": 2, "kind=breaker": 0} {
+			if got := strings.Count(a.logged(), line); got != want {
+				t.Errorf("%s: %d lines with %q, want %d", kind, got, line, want)
+			}
+		}
+	}
+	absent("timeout", func(r *redisServer) { r.signal(t, syscall.SIGSTOP) }, func(r *redisServer) { r.signal(t, syscall.SIGCONT) })
+	absent("network", func(r *redisServer) {
+		r.cmd.Process.Kill()
+		<-r.exited
+	}, func(r *redisServer) {
+		if err := os.Remove(r.socket); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(startRedis(t).socket, r.socket); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// While the breaker is open Redis sees probes, and nobody's request.
+func TestProbesAreNobodysRequests(t *testing.T) {
+	r := startRedis(t)
+	var away atomic.Bool
+	var probes, requests atomic.Int64
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--refusals-max=0", "--redis="+inFrontOf(t, r, func(client, server net.Conn) {
+		answering(client, server, func(command []byte) string {
+			switch {
+			case !away.Load():
+				return ""
+			case bytes.Contains(command, []byte("authz:v1:")):
+				requests.Add(1)
+			default:
+				probes.Add(1)
+			}
+			return "hang up"
+		})
+	}), "--redis-timeout=20s")
+	ask := a.checker()
+	same(t, ask.check(t, "GET /deny", nil), "200")
+	away.Store(true)
+	for range 3 {
+		same(t, ask.check(t, "GET /deny", nil), "503")
+	}
+	probes.Store(0)
+	for probes.Load() < 5 {
+		same(t, ask.check(t, "GET /deny", nil), "503")
+	}
+	same(t, fmt.Sprint(requests.Load()), "3")
+	away.Store(false)
+	a.await(t, "the breaker is closed: Redis answers")
+	same(t, ask.check(t, "GET /deny", nil), "200")
+}
+
+// answering passes commands and replies on, but for an EVALSHA or EVAL that reply has an answer to: an
+// array, an error, or that the connection ends.
+func answering(client, server net.Conn, reply func(command []byte) string) {
+	go io.Copy(client, server)
+	for from := bufio.NewReader(client); ; {
+		command, err := readCommand(from)
+		if err != nil {
+			return
+		}
+		text := ""
+		if bytes.Contains(command, []byte("\r\neval")) {
+			text = reply(command)
+		}
+		switch {
+		case text == "":
+			server.Write(command)
+		case text == "hang up":
+			return
+		case text[0] == '*':
+			fmt.Fprintf(client, "%s\r\n", text)
+		default:
+			fmt.Fprintf(client, "-%s\r\n", text)
+		}
+	}
+}
+
+// readCommand reads a whole command as clients write them: *words, and for each $bytes and a line of so many.
+func readCommand(from *bufio.Reader) (command []byte, err error) {
+	line := func() (n int) {
+		text, e := from.ReadBytes('\n')
+		if err = e; err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(string(text[1:])))
+		}
+		command = append(command, text...)
+		return n
+	}
+	for words := line(); words > 0 && err == nil; words-- {
+		word := make([]byte, line()+2)
+		if err == nil {
+			_, err = io.ReadFull(from, word)
+		}
+		command = append(command, word...)
+	}
+	return command, err
+}
+
+// Failures that clients can cause open nothing: neither a limit that says "allow", nor by way of the breaker.
+func TestABreakerThatClientsMayHaveOpenedOpensNothing(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url()+"?pool_size=1", "--redis-timeout=1s")
+	ask := a.checker()
+	same(t, ask.check(t, "GET /allow", nil), "200")
+	r.signal(t, syscall.SIGSTOP)
+	done := make(chan string, 2)
+	for range 2 { // two lanes, and one connection
+		go func() {
+			text, err := a.checker().try("GET /local", nil)
+			done <- fmt.Sprint(text, err)
+		}()
+	}
+	same(t, <-done+" "+<-done, "200<nil> 200<nil>")
+	for a.metrics(t, `authz_breaker_state{state="open"}`) == "authz_breaker_state{state=\"open\"} 0\n" {
+		ask.check(t, "GET /deny", nil)
+	}
+	same(t, ask.check(t, "GET /allow", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=local")
+	if got := a.metrics(t, `authz_store_errors_total{kind="pool"}`); strings.HasSuffix(got, " 0\n") {
+		t.Errorf("metrics: %swant some, by which it is known that clients may be the cause", got)
+	}
+	r.signal(t, syscall.SIGCONT)
+}
+
+// C114: each error of Redis, in both wordings, is answered by on_error, counted under its kind, and told
+// once. Those of a request alone do not open the breaker.
+func TestEveryErrorOfRedisIsAnsweredCountedAndTold(t *testing.T) {
+	r := startRedis(t)
+	var text atomic.Pointer[string]
+	say := func(reply string) { text.Store(&reply) }
+	say("")
+	a := startAuthz(t, "--limits="+limitsFile(t, strings.NewReplacer("12/d", "9000/d", "100/d", "9000/d").Replace(threeAnswers)),
+		"--redis="+inFrontOf(t, r, func(client, server net.Conn) {
+			answering(client, server, func([]byte) string { return *text.Load() })
+		}), "--redis-timeout=20s")
+	ask := a.checker()
+	counts := map[string]int{}
+	for kind, reply := range redisReplies(t) {
+		allowed := "allow"
+		if kind == "oom" || kind == "pool" {
+			allowed = "local"
+		}
+		for path, want := range map[string]string{"/allow": "200 X-Authz-Degraded=" + allowed, "/local": "200 X-Authz-Degraded=local", "/deny": "503 X-Authz-Degraded=deny"} {
+			say(reply)
+			same(t, path+" "+reply+" "+ask.check(t, "GET "+path, nil, "X-Authz-Degraded"), path+" "+reply+" "+want)
+			counts[kind]++
+			say("")
+			same(t, ask.check(t, "GET "+path, nil, "X-Authz-Degraded"), "200")
+		}
+	}
+	want := ""
+	for _, kind := range store.Kinds {
+		want += fmt.Sprintf("authz_store_errors_total{kind=%q} %d\n", kind, counts[kind])
+		if lines := strings.Count(a.logged(), "\"the store cannot answer, on_error decides\" kind="+kind+" "); counts[kind] > 0 != (lines == 1) {
+			t.Errorf("%d lines of kind %s, which %d requests met", lines, kind, counts[kind])
+		}
+	}
+	for line := range strings.Lines(a.metrics(t, "authz_store_errors_total")) {
+		if !strings.Contains(want, line) {
+			t.Errorf("metrics: %swant one of\n%s", line, want)
+		}
+	}
+	a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+}
+
+// A key of another type spoils its own requests, for ever if it must be, and nobody else's.
+func TestAKeyOfAnotherTypeDoesNotOpenTheBreaker(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s")
+	ask := a.checker()
+	r.LPush(context.Background(), "authz:v1:{ip=203.0.113.7}:deny:sw", "x")
+	for range 10 {
+		same(t, ask.check(t, "GET /deny", []string{"X-Real-IP: 203.0.113.7"}, "X-Authz-Degraded"), "503 X-Authz-Degraded=deny")
+	}
+	same(t, ask.check(t, "GET /deny", []string{"X-Real-IP: 203.0.113.8"}, "X-Authz-Degraded"), "200")
+	same(t, a.metrics(t, `authz_store_errors_total{kind="wrongtype"}`), "authz_store_errors_total{kind=\"wrongtype\"} 10\n")
+	a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+}
+
+// Redis that is not there at the start: the breaker opens by the first requests, as at any other time.
+func TestABreakerAnswersForARedisThatNeverCame(t *testing.T) {
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis=unix://"+filepath.Join(socketDir(t), "none"))
+	ask := a.checker()
+	for range 10 {
+		same(t, ask.check(t, "GET /allow", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=allow")
+	}
+	same(t, a.metrics(t, `authz_store_errors_total{kind="breaker"}`), "authz_store_errors_total{kind=\"breaker\"} 7\n")
+}
+
+// failToSave makes a Redis that cannot write its snapshot, and therefore takes no writes until it saves
+// nothing any more.
+func (r *redisServer) failToSave(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	if err := os.Mkdir(filepath.Join(filepath.Dir(r.socket), "dump.rdb"), 0o755); err != nil { // what it would rename its file to
+		t.Fatal(err)
+	}
+	r.ConfigSet(ctx, "save", "3600 1")
+	r.Set(ctx, "changed", "x", 0)
+	r.BgSave(ctx)
+	await(t, "end of the failing BGSAVE", func() bool {
+		return strings.Contains(r.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+}
+
+// C115: reads work and writes do not. The whole check is on_error's, not half of it Redis's.
+func TestADiskThatIsFullIsAFailureOfTheWholeCheck(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=20s")
+	ask := a.checker()
+	check := func(path, want string) {
+		t.Helper()
+		same(t, path+" "+ask.check(t, "GET "+path, nil, "X-Authz-Degraded"), path+" "+want)
+	}
+	ready := func(want string) {
+		t.Helper()
+		_, body := a.get(t, "/readyz")
+		same(t, body, "serving\nstore: "+want+"\n")
+	}
+	for range 8 { // of 12
+		check("/local", "200")
+	}
+	r.failToSave(t)
+	for range 3 {
+		check("/local", "200 X-Authz-Degraded=local")
+	}
+	check("/local", "429 X-Authz-Degraded=local") // the share of one in four, and not what Redis has left
+	check("/deny", "503 X-Authz-Degraded=deny")
+	check("/allow", "200 X-Authz-Degraded=allow")
+	ready("redis, cannot charge: misconf")
+	same(t, a.metrics(t, `authz_store_errors_total{kind="misconf"}`), "authz_store_errors_total{kind=\"misconf\"} 6\n")
+	if n := strings.Count(a.logged(), "kind=misconf"); n != 1 {
+		t.Errorf("%d lines of kind misconf, want 1 in 30 s", n)
+	}
+	a.breakerMetrics(t, `openings_total 0 state{state="closed"} 1 state{state="open"} 0`)
+	r.ConfigSet(context.Background(), "save", "")
+	for range 4 {
+		check("/local", "200")
+	}
+	check("/local", "429")
+	ready("redis, answers")
+}

@@ -1,0 +1,350 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// doctor runs authz doctor, and returns its exit code and what it printed: times as T, the server as REDIS.
+func doctor(t *testing.T, url string, args ...string) string {
+	t.Helper()
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--redis-timeout=") }) {
+		args = append(args, "--redis-timeout=20s")
+	}
+	code, text := authz(t, append([]string{"doctor", "--redis=" + url}, args...)...)
+	if strings.Contains(text, "s3cr3t") {
+		t.Errorf("a secret is printed:\n%s", text)
+	}
+	scheme, rest, _ := strings.Cut(url, "://")
+	address, _, _ := strings.Cut(rest[strings.LastIndex(rest, "@")+1:], "?")
+	text = strings.ReplaceAll(text, scheme+"://"+address, "REDIS")
+	return fmt.Sprintf("exit %d\n%s", code, regexp.MustCompile(`(\d+(\.\d+)?(ms|µs|ns|h|m|s))+`).ReplaceAllString(text, "T"))
+}
+
+// healthy is what there is to say of a Redis that is as it should be.
+const healthy = `exit 0
+ok       connection  REDIS answers after T, in time for --redis-timeout=T
+ok       server      Redis 7.0.15, standalone, master
+ok       clock       as this machine's
+ok       memory      no maxmemory: no key is evicted
+ok       account     may do all that is needed with keys that begin with authz:
+ok       scripts     charge and refuse: take, token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter
+ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T
+`
+
+// but is healthy with other lines: each replaces those of the same finding; "" leaves them out.
+func but(lines ...string) string {
+	text := strings.Split(healthy, "\n")
+	text[0] = "exit 0"
+	for _, line := range lines {
+		what := strings.Fields(line)[1]
+		i := slices.IndexFunc(text, func(l string) bool { return len(strings.Fields(l)) > 1 && strings.Fields(l)[1] == what })
+		text[i] = line
+		if strings.HasPrefix(line, "wrong") {
+			text[0] = "exit 1"
+		}
+	}
+	return strings.Join(text, "\n")
+}
+
+// whatClockSays is for a machine so slow that a clock cannot be read at once.
+var whatClockSays = regexp.MustCompile(`(clock       )T (ahead of|behind) this machine's; limits go by Redis's`)
+
+func diagnosis(t *testing.T, got, want string) {
+	t.Helper()
+	if got = whatClockSays.ReplaceAllString(got, "${1}as this machine's"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+const allScripts = "take, token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter"
+
+func TestADoctorFindsNothingWrongAndLeavesNothingBehind(t *testing.T) {
+	r := startRedis(t)
+	diagnosis(t, doctor(t, r.url()), healthy)
+	diagnosis(t, doctor(t, r.url(), "--limits=../limits/examples/quickstart.toml"), healthy+"ok       limits      2, which one call can decide\n")
+	if got := r.Keys(context.Background(), "*").Val(); len(got) != 0 {
+		t.Errorf("it leaves %v behind", got)
+	}
+	r.ConfigSet(context.Background(), "maxmemory", "100mb")
+	diagnosis(t, doctor(t, r.url()), but("ok       memory      maxmemory is 104857600 bytes, and no key is evicted"))
+	r.ConfigSet(context.Background(), "requirepass", "s3cr3t")
+	diagnosis(t, doctor(t, r.url(), "--redis-password=s3cr3t"), but("ok       memory      maxmemory is 104857600 bytes, and no key is evicted"))
+}
+
+// C118: the README's account is enough, and of what one lacks all is named at once.
+func TestADoctorNamesWhatAnAccountLacks(t *testing.T) {
+	r := startRedis(t)
+	ctx := context.Background()
+	line := regexp.MustCompile(`(?m)^ *user (authz on .*)$`).FindStringSubmatch(readme(t))[1]
+	rules := strings.Fields(strings.Replace(line, ">PASSWORD", ">s3cr3t", 1))
+	examine := func(rules []string, want string) {
+		t.Helper()
+		words := []any{"acl", "setuser"}
+		for _, rule := range append([]string{rules[0], "reset"}, rules[1:]...) {
+			words = append(words, rule)
+		}
+		if err := r.Do(ctx, words...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		diagnosis(t, doctor(t, "unix://authz:s3cr3t@"+r.socket), want)
+	}
+	const memory = "unknown  memory      whether Redis may evict keys could not be looked at, want maxmemory-policy noeviction: this account may neither INFO nor CONFIG GET"
+	examine(rules, but(memory))
+	keys := r.Keys(ctx, "*").Val()
+	for _, key := range keys {
+		if ttl := r.PTTL(ctx, key).Val(); !strings.HasPrefix(key, "authz:v1:{doctor-") || ttl <= 0 || ttl > 2*time.Minute {
+			t.Errorf("%s lives for %v, want a key of the doctor's that expires", key, ttl)
+		}
+	}
+	if len(keys) == 0 {
+		t.Error("no keys, though the account may not DEL")
+	}
+	examine(append(rules, "+info"), healthy)
+	examine(append(rules, "+config|get", "+del"), healthy)
+
+	without := func(lacks ...string) []string {
+		return slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return slices.Contains(lacks, rule) })
+	}
+	account := func(lacks string) string {
+		return "wrong    account     may not do all that is needed, want " + lacks
+	}
+	const denied = "NOPERM this user has no permissions to run the 'evalsha' command"
+	const inScript = "ERR The user executing the script can't run this command or subcommand"
+	examine(without("+evalsha"), strings.Replace(but(memory, account("+evalsha"), "wrong    scripts     "+allScripts+": "+denied), "ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T\n", "", 1))
+	examine(without("+script|load"), but(memory, account("+script|load")))
+	examine(without("+set", "+pexpire"), but(memory, account("+set +pexpire"), "wrong    scripts     "+allScripts+": "+inScript))
+	examine(without("+zadd", "+zcount"), but(memory, account("+zadd +zcount"), "wrong    scripts     take, sliding_window: "+inScript+
+		"\nok       scripts     charge and refuse: token_bucket, leaky_bucket, fixed_window, sliding_counter"))
+	for _, rule := range rules[3:] {
+		examineOne := without(rule)
+		if strings.HasPrefix(rule, "~") {
+			rule = "~authz:*"
+		}
+		r.Do(ctx, append([]any{"acl", "setuser", "authz", "reset"}, asAny(examineOne[1:])...)...)
+		got := doctor(t, "unix://authz:s3cr3t@"+r.socket)
+		if !strings.HasPrefix(got, "exit 1\n") || !strings.Contains(got, account(rule)+"\n") {
+			t.Errorf("without %s: got\n%s", rule, got)
+		}
+	}
+}
+
+func asAny(words []string) (out []any) {
+	for _, w := range words {
+		out = append(out, w)
+	}
+	return out
+}
+
+func TestADoctorSaysWhatIsWrongWithAServer(t *testing.T) {
+	r := startRedis(t)
+	ctx := context.Background()
+	set := func(words ...any) {
+		t.Helper()
+		if err := r.Do(ctx, append([]any{"config", "set"}, words...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// C112
+	set("maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+	const policy = "maxmemory-policy is allkeys-lru: whoever's key is evicted begins to count again, want noeviction"
+	diagnosis(t, doctor(t, r.url()), but("wrong    memory      "+policy))
+	startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+r.url(), "--redis-timeout=20s").
+		await(t, "level=WARN msg=\"Redis is not as it should be, see authz doctor\" what=memory why=\""+policy+"\"")
+	set("maxmemory", "2mb")
+	for i := 0; !strings.Contains(r.Info(ctx, "stats").Val(), "evicted_keys:7"); i++ {
+		r.Set(ctx, fmt.Sprint("filler", i), strings.Repeat("x", 10_000), 0)
+	}
+	if got := doctor(t, r.url()); !regexp.MustCompile(`wrong    memory      maxmemory-policy is allkeys-lru, and \d+ keys have been evicted: `).MatchString(got) {
+		t.Errorf("got\n%s", got)
+	}
+	r.flush(t)
+	// C111
+	set("maxmemory", "1000", "maxmemory-policy", "noeviction")
+	got := regexp.MustCompile(`full: \d+ of`).ReplaceAllString(doctor(t, r.url()), "full: N of")
+	diagnosis(t, got, but("wrong    memory      full: N of 1000 bytes are used, and on_error decides for whoever is new; want a larger maxmemory",
+		"wrong    scripts     "+allScripts+": Redis is full, want a larger maxmemory: OOM command not allowed when used memory > 'maxmemory'."))
+	set("maxmemory", "0")
+	// a replica, of a master that it has lost
+	r.Do(ctx, "replicaof", "127.0.0.1", "1")
+	diagnosis(t, doctor(t, r.url()), but("wrong    server      Redis 7.0.15 is a replica of 127.0.0.1:1 and takes no writes, want its master",
+		"wrong    scripts     "+allScripts+": this is a replica, want its master: READONLY You can't write against a read only replica."))
+	r.Do(ctx, "replicaof", "no", "one")
+	// a disk that is full (C115)
+	r.failToSave(t)
+	if got := doctor(t, r.url()); !strings.Contains(got, "\nwrong    scripts     "+allScripts+": Redis cannot save its data and takes no writes, see its log: MISCONF ") {
+		t.Errorf("got\n%s", got)
+	}
+	set("save", "")
+	diagnosis(t, doctor(t, r.url()), healthy)
+	// a limits file that leaves no time
+	const late = "wrong    limits      leaky buckets hold answers, which nginx awaits for T: want a --redis-timeout of less than T\n"
+	if got := doctor(t, r.url(), "--limits="+limitsFile(t, "[limit.a]\nkey=[]\nalgorithm=\"leaky_bucket\"\nrate=\"1/s\"\n")); !strings.HasSuffix(got, late) {
+		t.Errorf("got\n%s", got)
+	}
+	// a Redis that is too slow for what it is given
+	code, text := authz(t, "doctor", "--redis="+r.url(), "--redis-timeout=1ns")
+	if code != 1 || !regexp.MustCompile(`^wrong    connection  \S+ answers after \S+, too late for --redis-timeout=1ns\n`).MatchString(text) ||
+		!regexp.MustCompile(`\nwrong    speed       \S+ a check, but \S+ for the slowest of 20, too late for --redis-timeout=1ns\n$`).MatchString(text) {
+		t.Errorf("exit %d\n%s", code, text)
+	}
+}
+
+func TestADoctorKnowsOtherServers(t *testing.T) {
+	// C123: a proxy that has not all commands
+	bare := startRedis(t, "--rename-command", "SCRIPT", "", "--rename-command", "EVALSHA", "", "--rename-command", "HELLO", "")
+	diagnosis(t, doctor(t, bare.url()), strings.Replace(but("wrong    scripts     "+allScripts+": the command is not there, is this a proxy? ERR unknown command 'evalsha'\n"+
+		"wrong    scripts     SCRIPT LOAD: the command is not there, is this a proxy? ERR unknown command 'script'; each script is sent whenever Redis does not know it"),
+		"ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T\n", "", 1))
+	// C120: an old one, which is this one under another name
+	r := startRedis(t)
+	for version, commands := range map[string]string{"6.0.15": "", "5.0.15": "hello"} {
+		old := inFrontOf(t, r, func(client, server net.Conn) {
+			go func() {
+				buf := make([]byte, 1<<20)
+				for {
+					n, err := server.Read(buf)
+					if err != nil {
+						return
+					}
+					client.Write(bytes.ReplaceAll(buf[:n], []byte("7.0.15"), []byte(version)))
+				}
+			}()
+			buf := make([]byte, 1<<20)
+			for {
+				n, err := client.Read(buf)
+				if err != nil {
+					return
+				}
+				if commands != "" { // it does not know HELLO
+					buf = bytes.ReplaceAll(buf, []byte(commands), []byte("holle"))
+				}
+				server.Write(buf[:n])
+			}
+		})
+		diagnosis(t, doctor(t, old), but("wrong    server      Redis "+version+" is too old for the scripts, want 6.2 or later"))
+	}
+	// one that lies: it admits all
+	lying := inFrontOf(t, r, func(client, server net.Conn) {
+		answering(client, server, func([]byte) string { return "*4\r\n:1\r\n:0\r\n:0\r\n:0" })
+	})
+	diagnosis(t, doctor(t, lying), strings.Replace(but("wrong    scripts     take: Redis sent no reply of the script take: 4 numbers, want 21\n"+
+		"wrong    scripts     token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter: what was charged is not found again: is this several servers that do not share their data?"),
+		"ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T\n", "", 1))
+	// a node of a cluster
+	node := startRedis(t, "--port", freePort(t), "--cluster-enabled", "yes")
+	got := doctor(t, node.url())
+	for _, want := range []string{"exit 1\n", "\nwrong    server      Redis 7.0.15 is a node of a cluster, want ?cluster=true in the URL\n",
+		"\nwrong    scripts     " + allScripts + ": want a cluster that is whole, and ?cluster=true in the URL: CLUSTERDOWN Hash slot not served\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%swant it to have\n%s", got, want)
+		}
+	}
+	// a Sentinel
+	if got, want := doctor(t, startSentinel(t)), "\nwrong    server      Redis 7.0.15 is a Sentinel, want ?master=NAME in the URL\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%swant it to have\n%s", got, want)
+	}
+	// a clock that is wrong
+	clocked, clock := startRedisWithClock(t)
+	for off, want := range map[time.Duration]string{time.Hour: "1h0m0s ahead of", -time.Hour: "1h0m0s behind"} {
+		clock.move(t, off)
+		_, text := authz(t, "doctor", "--redis="+clocked.url(), "--redis-timeout=20s")
+		if want := "\nok       clock       " + want + " this machine's; limits go by Redis's\n"; !strings.Contains(text, want) {
+			t.Errorf("got\n%swant it to have\n%s", text, want)
+		}
+	}
+}
+
+// startSentinel is the URL of a Sentinel that watches over nothing.
+func startSentinel(t *testing.T) string {
+	t.Helper()
+	port, conf := freePort(t), filepath.Join(t.TempDir(), "sentinel.conf")
+	replaceFile(t, conf, "port "+port+"\nbind 127.0.0.1\n")
+	awaitLine(t, exec.Command("redis-server", conf, "--sentinel"), make(chan struct{}), "Sentinel ID is")
+	return "redis://127.0.0.1:" + port
+}
+
+func TestADoctorSaysWhyThereIsNoConnection(t *testing.T) {
+	check := func(url, want string, args ...string) {
+		t.Helper()
+		same(t, doctor(t, url, append(args, "--redis-timeout=1s")...), "exit 1\nwrong    connection  REDIS: "+want+"\n")
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, cert, key)
+	plain, secure, mutual := freePort(t), freePort(t), freePort(t)
+	r := startRedis(t, "--port", plain, "--tls-port", secure, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no", "--tls-ca-cert-file", cert)
+	startRedis(t, "--tls-port", mutual, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	r.ConfigSet(context.Background(), "requirepass", "s3cr3t")
+
+	check("redis://127.0.0.1:"+secure, "the server speaks TLS, want rediss://")
+	check("redis://127.0.0.1:"+mutual, "the server speaks TLS, want rediss://")
+	check("rediss://127.0.0.1:"+plain, "the server speaks no TLS, want redis://")
+	check("rediss://127.0.0.1:"+secure, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	check("redis://127.0.0.1:"+plain, "user or password are refused: NOAUTH HELLO must be called with the client already authenticated, "+
+		"otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	check("redis://u:s3cr3t@127.0.0.1:"+plain, "user or password are refused: WRONGPASS invalid username-password pair or user is disabled.")
+	check("redis://127.0.0.1:"+plain, "user or password are refused: WRONGPASS invalid username-password pair or user is disabled.", "--redis-password=s3cr3t2")
+	nobody := freePort(t)
+	check("redis://u:s3cr3t@127.0.0.1:"+nobody, "dial tcp 127.0.0.1:"+nobody+": connect: connection refused")
+
+	r.signal(t, syscall.SIGSTOP)
+	got := doctor(t, "redis://127.0.0.1:"+plain, "--redis-timeout=1s")
+	r.signal(t, syscall.SIGCONT)
+	if !strings.HasPrefix(got, "exit 1\nwrong    connection  REDIS: ") || !strings.HasSuffix(got, "i/o timeout\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Neither Redis nor a proxy before it gets a secret printed by quoting the command that has it.
+func TestADoctorPrintsNoSecretThatAServerQuotes(t *testing.T) {
+	r := startRedis(t)
+	quoting := inFrontOf(t, r, func(client, _ net.Conn) {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(buf)
+			if err != nil {
+				return
+			}
+			words := strings.FieldsFunc(string(buf[:n]), func(r rune) bool { return r == '\r' || r == '\n' })
+			fmt.Fprintf(client, "-ERR unknown command '%s', with args beginning with: '%s' \r\n", words[2], strings.Join(words[3:], "' '"))
+		}
+	})
+	for _, args := range [][]string{nil, {"--redis-user=s3cr3t"}} {
+		if got := doctor(t, quoting, append(args, "--redis-password=s3cr3t")...); !strings.HasPrefix(got, "exit 1\n") || !strings.Contains(got, "ERR unknown command") {
+			t.Errorf("got\n%s", got)
+		}
+	}
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+quoting, "AUTHZ_REDIS_PASSWORD=s3cr3t")
+	same(t, a.checker().check(t, "GET /deny", nil), "503")
+	if log := a.logged(); strings.Contains(log, "s3cr3t") || !strings.Contains(log, "ERR unknown command") {
+		t.Errorf("the log is\n%s", log)
+	}
+}
+
+func TestADoctorWantsAnAddressAndAGoodFile(t *testing.T) {
+	check := func(want string, args ...string) {
+		t.Helper()
+		code, text := authz(t, append([]string{"doctor"}, args...)...)
+		same(t, fmt.Sprintf("exit %d, %s", code, text), want)
+	}
+	check("exit 2, authz: doctor: want --redis=URL; see authz --help\n")
+	check("exit 2, authz: doctor: --redis-timeout=0s: want a time above 0, such as 50ms; see authz --help\n", "--redis=redis://127.0.0.1:1", "--redis-timeout=0s")
+	check("exit 1, authz: the Redis URL cannot be read, want redis://user:password@host:6379/0, rediss://... or unix:///path?db=0\n", "--redis=http://u:s3cr3t@h")
+	file := limitsFile(t, "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5\"\n")
+	code, text := authz(t, "doctor", "--redis=redis://127.0.0.1:1", "--limits="+file)
+	if code != 1 || !strings.HasPrefix(text, file+":4: limit.a: rate = ") {
+		t.Errorf("exit %d, %s", code, text)
+	}
+}
