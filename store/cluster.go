@@ -26,7 +26,7 @@ type cluster struct {
 	turned   func(server string, err error) // as RedisOptions has it
 	pendings sync.Pool                      // of *pending
 
-	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known
+	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known; written under mu
 
 	mu      sync.Mutex
 	nodes   map[string]*Redis      // by address
@@ -73,6 +73,22 @@ func (c *cluster) close() (err error) {
 func (c *cluster) node(addr string) *Redis {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.find(addr)
+}
+
+// moved is that node, which has a slot now.
+func (c *cluster) moved(slot int, addr string) *Redis {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.find(addr)
+	if slot >= 0 && slot < slotCount {
+		c.owners[slot].Store(n)
+	}
+	return n
+}
+
+// find is node, under c.mu.
+func (c *cluster) find(addr string) *Redis {
 	n := c.nodes[addr]
 	if n == nil {
 		n = newServer(c.site.at(addr), c.timeout, c.turned)
@@ -178,9 +194,7 @@ func (c *cluster) some() (nodes []*Redis) {
 			nodes = append(nodes, n)
 		}
 	}
-	c.mu.Lock()
-	masters := slices.Clone(c.masters)
-	c.mu.Unlock()
+	masters := c.known()
 	for _, i := range rand.Perm(len(masters))[:min(3, len(masters))] {
 		add(masters[i])
 	}
@@ -193,29 +207,28 @@ func (c *cluster) some() (nodes []*Redis) {
 
 // set takes over who has which slots, as a node says.
 func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var owners [slotCount]*Redis
-	var masters []*Redis
+	c.masters = nil
 	for _, r := range ranges {
 		if len(r.Nodes) == 0 {
 			continue
 		}
-		n := c.node(address(r.Nodes[0].Addr, from))
+		n := c.find(address(r.Nodes[0].Addr, from))
 		for slot := max(r.Start, 0); slot <= min(r.End, slotCount-1); slot++ {
 			owners[slot] = n
 		}
-		if !slices.Contains(masters, n) {
-			masters = append(masters, n)
+		if !slices.Contains(c.masters, n) {
+			c.masters = append(c.masters, n)
 		}
 	}
 	for slot, n := range owners {
 		c.owners[slot].Store(n)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.masters = masters
 	for addr, n := range c.nodes {
 		named := slices.Contains(c.site.addrs, addr) && n.Unreachable() == nil
-		if !named && !slices.Contains(masters, n) {
+		if !named && !slices.Contains(c.masters, n) {
 			delete(c.nodes, addr)
 			c.retire(n)
 		}
@@ -236,17 +249,24 @@ func (c *cluster) retire(n *Redis) {
 // servers are those that have slots.
 func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
 	l := c.refresh()
+	if known := c.known(); len(known) > 0 {
+		return known, nil
+	}
 	select {
 	case <-l.over:
 	case <-ctx.Done():
 		return nil, sorted(ctx.Err())
 	}
+	if known := c.known(); len(known) > 0 {
+		return known, nil
+	}
+	return nil, sorted(l.err)
+}
+
+func (c *cluster) known() []*Redis {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.masters) == 0 {
-		return nil, sorted(l.err)
-	}
-	return slices.Clone(c.masters), nil
+	return slices.Clone(c.masters)
 }
 
 // each does something with all of them at the same time.
@@ -270,9 +290,7 @@ func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) err
 
 // unreachable is why the breaker of one of them is open.
 func (c *cluster) unreachable() (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.masters {
+	for _, n := range c.known() {
 		err = cmp.Or(err, n.Unreachable())
 	}
 	return err

@@ -20,10 +20,11 @@ func (c *cluster) redirect(err error, from *Redis) (word string, next *Redis) {
 	words := strings.Fields(said.Error())
 	switch {
 	case len(words) == 3 && words[0] == "MOVED":
-		next = c.node(address(words[2], from))
-		if slot, err := strconv.Atoi(words[1]); err == nil && slot >= 0 && slot < slotCount {
-			c.owners[slot].Store(next)
+		slot, err := strconv.Atoi(words[1])
+		if err != nil {
+			slot = -1
 		}
+		next = c.moved(slot, address(words[2], from))
 		c.refresh()
 		return "MOVED", next
 	case len(words) == 3 && words[0] == "ASK":
