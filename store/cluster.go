@@ -23,17 +23,16 @@ import (
 type cluster struct {
 	site     *site
 	timeout  time.Duration
-	turned   func(server string, err error) // nil: there are no breakers
-	breaker  *breaker                       // in front of the question who has a slot
+	turned   func(server string, err error) // as RedisOptions has it
 	pendings sync.Pool                      // of *pending
 
-	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known
+	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known; written under mu
 
 	mu      sync.Mutex
-	nodes   map[string]*Redis    // by address
-	masters []*Redis             // those with slots
-	gone    map[string]time.Time // since when a node has none
-	look    *look                // the latest
+	nodes   map[string]*Redis      // by address
+	masters []*Redis               // those with slots
+	retired map[*Redis]*time.Timer // those without, until they are closed
+	look    *look                  // the latest
 	closed  bool
 }
 
@@ -45,21 +44,14 @@ type look struct {
 }
 
 const (
-	lookTime  = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
-	restful   = 100 * time.Millisecond // between two looks
-	forgotten = time.Minute            // a node that has had no slot for so long
+	lookTime = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
+	restful  = 100 * time.Millisecond // between two looks
+	patience = time.Minute            // with those that have a request under way at a node without slots
 )
 
-func newCluster(p *site, timeout time.Duration, turned func(string, error)) *cluster {
-	c := &cluster{site: p, timeout: timeout, turned: turned, pendings: sync.Pool{New: newPending},
-		nodes: map[string]*Redis{}, gone: map[string]time.Time{}}
-	if turned != nil {
-		c.breaker = newBreaker(func(ctx context.Context) error {
-			_, err := c.known(ctx)
-			return err
-		}, func(err error) { turned("cluster", err) })
-	}
-	return c
+func newCluster(p *site, o RedisOptions) *cluster {
+	return &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
+		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
 }
 
 func (c *cluster) close() (err error) {
@@ -70,6 +62,11 @@ func (c *cluster) close() (err error) {
 	for _, n := range c.nodes {
 		err = cmp.Or(err, n.Close())
 	}
+	for n, timer := range c.retired {
+		if timer.Stop() {
+			n.Close()
+		}
+	}
 	return err
 }
 
@@ -77,12 +74,25 @@ func (c *cluster) close() (err error) {
 func (c *cluster) node(addr string) *Redis {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.find(addr)
+}
+
+// moved is that node, which has a slot now.
+func (c *cluster) moved(slot int, addr string) *Redis {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.find(addr)
+	if slot >= 0 && slot < slotCount {
+		c.owners[slot].Store(n)
+	}
+	return n
+}
+
+// find is node, under c.mu.
+func (c *cluster) find(addr string) *Redis {
 	n := c.nodes[addr]
 	if n == nil {
-		n = newServer(c.site.at(addr), c.timeout)
-		if c.turned != nil {
-			n.breaker = newBreaker(func(ctx context.Context) error { return c.ping(ctx, n) }, func(err error) { c.turned(addr, err) })
-		}
+		n = newServer(c.site.at(addr), c.timeout, c.turned)
 		c.nodes[addr] = n
 		if c.closed {
 			n.Close()
@@ -98,7 +108,7 @@ func address(addr string, from *Redis) string {
 		return addr
 	}
 	host, port := strings.Trim(addr[:i], "[]"), addr[i+1:]
-	fromHost, fromPort, _ := net.SplitHostPort(from.client.Options().Addr)
+	fromHost, fromPort, _ := net.SplitHostPort(from.Addr())
 	if port == "0" { // of one that speaks nothing but TLS
 		port = fromPort
 	}
@@ -200,9 +210,9 @@ func (c *cluster) read() (err error) {
 	for range some {
 		switch a := <-said; {
 		case a.err != nil:
-			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.client.Options().Addr, a.err))
+			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.Addr(), a.err))
 		case len(a.slots) == 0:
-			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.client.Options().Addr)}))
+			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.Addr())}))
 		default:
 			c.set(a.slots, a.from)
 			return nil
@@ -218,9 +228,7 @@ func (c *cluster) some() (nodes []*Redis) {
 			nodes = append(nodes, n)
 		}
 	}
-	c.mu.Lock()
-	masters := slices.Clone(c.masters)
-	c.mu.Unlock()
+	masters := c.known()
 	for _, i := range rand.Perm(len(masters))[:min(3, len(masters))] {
 		add(masters[i])
 	}
@@ -233,75 +241,91 @@ func (c *cluster) some() (nodes []*Redis) {
 
 // set takes over who has which slots, as a node says.
 func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var owners [slotCount]*Redis
-	var masters []*Redis
+	c.masters = nil
 	for _, r := range ranges {
 		if len(r.Nodes) == 0 {
 			continue
 		}
-		n := c.node(address(r.Nodes[0].Addr, from))
+		n := c.find(address(r.Nodes[0].Addr, from))
 		for slot := max(r.Start, 0); slot <= min(r.End, slotCount-1); slot++ {
 			owners[slot] = n
 		}
-		if !slices.Contains(masters, n) {
-			masters = append(masters, n)
+		if !slices.Contains(c.masters, n) {
+			c.masters = append(c.masters, n)
 		}
 	}
 	for slot, n := range owners {
 		c.owners[slot].Store(n)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.masters = masters
 	for addr, n := range c.nodes {
-		since, known := c.gone[addr]
-		switch {
-		case slices.Contains(masters, n) || slices.Contains(c.site.addrs, addr):
-			delete(c.gone, addr)
-		case !known:
-			c.gone[addr] = time.Now()
-		case time.Since(since) > forgotten:
-			delete(c.gone, addr)
+		named := slices.Contains(c.site.addrs, addr) && n.Unreachable() == nil
+		if !named && !slices.Contains(c.masters, n) {
 			delete(c.nodes, addr)
-			n.Close()
+			c.retire(n)
 		}
 	}
 }
 
-// known are the masters, after a new look.
-func (c *cluster) known(ctx context.Context) ([]*Redis, error) {
+// retire has a node leave, under c.mu. If it has slots again, it comes anew.
+func (c *cluster) retire(n *Redis) {
+	n.breaker.retire()
+	c.retired[n] = time.AfterFunc(patience, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.retired, n)
+		n.Close()
+	})
+}
+
+// servers are those that have slots.
+func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
 	l := c.refresh()
+	if known := c.known(); len(known) > 0 {
+		return known, nil
+	}
 	select {
 	case <-l.over:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, sorted(ctx.Err())
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.masters) == 0 {
-		return nil, sorted(l.err)
+	if known := c.known(); len(known) > 0 {
+		return known, nil
 	}
-	return slices.Clone(c.masters), nil
+	return nil, sorted(l.err)
 }
 
-// each does something with all masters at the same time.
+func (c *cluster) known() []*Redis {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.masters)
+}
+
+// each does something with all of them at the same time.
 func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) error) error {
-	masters, err := c.known(ctx)
-	if err != nil {
-		return err
-	}
-	errs := make(chan error, len(masters))
-	for _, n := range masters {
+	servers, err := c.servers(ctx)
+	errs := make(chan error, len(servers))
+	for _, n := range servers {
 		go func() {
 			err := do(n, ctx)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", n.client.Options().Addr, err)
+				err = fmt.Errorf("%s: %w", n.Addr(), err)
 			}
 			errs <- err
 		}()
 	}
-	for range masters {
+	for range servers {
 		err = cmp.Or(err, <-errs)
+	}
+	return err
+}
+
+// unreachable is why the breaker of one of them is open.
+func (c *cluster) unreachable() (err error) {
+	for _, n := range c.known() {
+		err = cmp.Or(err, n.Unreachable())
 	}
 	return err
 }

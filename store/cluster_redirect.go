@@ -20,10 +20,11 @@ func (c *cluster) redirect(err error, from *Redis) (word string, next *Redis) {
 	words := strings.Fields(said.Error())
 	switch {
 	case len(words) == 3 && words[0] == "MOVED":
-		next = c.node(address(words[2], from))
-		if slot, err := strconv.Atoi(words[1]); err == nil && slot >= 0 && slot < slotCount {
-			c.owners[slot].Store(next)
+		slot, err := strconv.Atoi(words[1])
+		if err != nil {
+			slot = -1
 		}
+		next = c.moved(slot, address(words[2], from))
 		c.refresh()
 		return "MOVED", next
 	case len(words) == 3 && words[0] == "ASK":
@@ -37,42 +38,48 @@ func (c *cluster) redirect(err error, from *Redis) (word string, next *Redis) {
 // heed looks anew who has which slots after an error that may come from another having them now.
 func (c *cluster) heed(err error) {
 	switch Kind(err) {
-	case "timeout", "network", "pool", "breaker", "clusterdown", "readonly", "loading":
+	case "timeout", "network", "pool", "breaker", "clusterdown", "readonly", "loading", "masterdown":
 		c.refresh()
 	}
 }
 
-// get is Redis.Get.
-func (c *cluster) get(ctx context.Context, key string) (string, error) {
+// do is Redis.Do.
+func (c *cluster) do(ctx context.Context, words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	n, err := c.owner(slotOf([]byte(key)), deadline)
+	n, err := c.owner(slotOfWords(words), deadline)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for hop, asking := 0, false; ; hop++ {
-		cmd := redis.NewStringCmd(ctx, "get", key)
+		cmd := redis.NewCmd(ctx, words...)
 		pipe := n.client.Pipeline()
 		if asking {
 			pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		pipe.Process(ctx, cmd)
 		_, failed := pipe.Exec(ctx)
-		text, err := cmd.Result()
+		reply, err := cmd.Result()
 		if err == nil {
 			err = failed
 		}
 		word, next := c.redirect(err, n)
-		switch {
-		case err == redis.Nil:
-			return "", nil
-		case next == nil || hop == maxHops:
+		if next == nil || hop == maxHops {
 			c.heed(err)
-			return text, err
+			return reply, sorted(err)
 		}
 		n, asking = next, word == "ASK"
 	}
+}
+
+func slotOfWords(words []any) int {
+	for _, w := range words {
+		if text, ok := w.(string); ok && strings.Contains(text, "{") {
+			return slotOf([]byte(text))
+		}
+	}
+	return 0
 }
 
 // runApart sends a call whose requests cannot share an EVALSHA: one for each slot, all in one write.
@@ -120,9 +127,7 @@ func (r *Redis) pipeline(ctx context.Context, calls []*call, command any, script
 		if err == nil && !c.began {
 			err = failed // before anything was sent: go-redis does not tell the commands all of its errors
 		}
-		if err != nil {
-			err = sorted(err)
-		}
+		err = sorted(err)
 		if Kind(err) == "noscript" {
 			unknown = append(unknown, c)
 		}

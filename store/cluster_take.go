@@ -120,12 +120,9 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 		now := n.lanes.now()
 		p.err, p.reply, p.deadline = nil, p.reply[:0], deadline.Sub(n.lanes.start)
 		p.sendBy = now + (p.deadline-now)/2
-		if nowUS != 0 {
-			n.sendAlone(p, nowUS)
-		} else if err := n.join(p); err != nil {
-			n.breaker.learn(turn, err)
+		if err := n.put(p, nowUS); err != nil {
 			c.heed(err)
-			return dst, err // without the pending, which is not to be used
+			return dst, err
 		}
 		n.breaker.learn(turn, p.err)
 		word, next := c.redirect(p.err, n)
@@ -150,4 +147,23 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 	dst, err = p.results(checks, dst)
 	c.pendings.Put(p)
 	return dst, err
+}
+
+// put asks a node, if its breaker lets it. After an error p is not to be used.
+func (r *Redis) put(p *pending, nowUS int64) error {
+	turn, err := r.breaker.begin()
+	switch {
+	case err != nil:
+		p.err = err
+		return nil
+	case nowUS != 0:
+		r.sendAlone(p, nowUS)
+	default:
+		if err := r.join(p); err != nil {
+			r.breaker.learn(turn, err)
+			return err
+		}
+	}
+	r.breaker.learn(turn, p.err)
+	return nil
 }

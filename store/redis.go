@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -37,7 +38,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	case err != nil:
 		return nil, err
 	case p.cluster:
-		return &Redis{cluster: newCluster(p, o.Timeout, o.Turned)}, nil
+		return &Redis{cluster: newCluster(p, o)}, nil
 	}
 	options := p.at("")
 	var s *sentinels
@@ -45,9 +46,9 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 		if s, err = newSentinels(p, o); err != nil {
 			return nil, err
 		}
-		options.Dialer = s.dial
+		options.Dialer, options.Addr = s.dial, p.master
 	}
-	r := newServer(options, o.Timeout)
+	r := newServer(options, o.Timeout, o.Turned)
 	r.sentinels = s
 	if o.Turned != nil {
 		name := cmp.Or(p.master, options.Addr)
@@ -56,7 +57,7 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-func newServer(options *redis.Options, timeout time.Duration) *Redis {
+func newServer(options *redis.Options, timeout time.Duration, turned func(server string, err error)) *Redis {
 	r := &Redis{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
@@ -65,6 +66,9 @@ func newServer(options *redis.Options, timeout time.Duration) *Redis {
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
+	if turned != nil {
+		r.breaker = newBreaker(r.Ping, func(err error) { turned(options.Addr, err) })
+	}
 	return r
 }
 
@@ -101,40 +105,38 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // Get reads a text, "" if there is none, within the timeout.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
-	if r.cluster != nil {
-		return r.cluster.get(ctx, key)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	text, err := r.client.Get(ctx, key).Result()
-	if err == redis.Nil {
+	reply, err := r.Do(ctx, "get", key)
+	if errors.Is(err, redis.Nil) {
 		return "", nil
 	}
+	text, _ := reply.(string)
 	return text, err
 }
 
-// Servers are the servers behind it: itself, or the masters of a cluster as far as they are known.
+// Servers are the servers that keep the buckets: r itself, or the masters of the cluster.
 func (r *Redis) Servers(ctx context.Context) ([]*Redis, error) {
 	if r.cluster != nil {
-		return r.cluster.known(ctx)
+		return r.cluster.servers(ctx)
 	}
 	return []*Redis{r}, nil
 }
 
-// Addr is where a server is, not a cluster.
+// Addr is where a server is: host:port, the path of a socket, or the name that Sentinels know.
 func (r *Redis) Addr() string { return r.client.Options().Addr }
 
-// Do sends a command to a server, not to a cluster, and returns its reply as go-redis does, within the
-// timeout.
+// Do sends a command and returns its reply as go-redis does, within the timeout. In a cluster it goes to
+// the node of the first word with a hash tag.
 func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
+	if r.cluster != nil {
+		return r.cluster.do(ctx, words...)
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	reply, err := r.client.Do(ctx, words...).Result()
 	return reply, sorted(err)
 }
 
-// Unreachable is why the breaker is open, in a cluster that of any node; nil while it is closed or there
-// is none.
+// Unreachable is why a breaker is open, nil while all are closed or there is none.
 func (r *Redis) Unreachable() error {
 	if r.cluster != nil {
 		return r.cluster.unreachable()
@@ -151,6 +153,7 @@ func (r *Redis) Close() error {
 	if r.sentinels != nil {
 		defer r.sentinels.close()
 	}
+	r.breaker.stop()
 	return r.client.Close()
 }
 

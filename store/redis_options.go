@@ -56,8 +56,7 @@ type site struct {
 	sentinelUser, sentinelPassword string
 }
 
-var errURL = errors.New("the Redis URL cannot be read, want redis://user:password@host:6379/0, rediss://... or unix:///path?db=0, " +
-	"redis://host:6379,host:6379 for a cluster, or redis://host:26379,host:26379?master=NAME for Sentinels")
+var errURL = errors.New("the Redis URL cannot be read, want redis://user:password@host:6379/0, rediss://... or unix:///path?db=0")
 
 // site reads the options. No error quotes the URL, which may hold a password.
 func (o RedisOptions) site() (*site, error) {

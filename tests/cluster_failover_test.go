@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,19 +24,61 @@ import (
 func TestAMasterOfAClusterIsReplaced(t *testing.T) {
 	c := startCluster(t)
 	c.patience(t, "2000")
-	s := openRedisURL(t, c.url(), 5*time.Second)
+	turns := new(turns)
+	s, err := store.OpenRedis(store.RedisOptions{URL: c.url(), Timeout: 5 * time.Second, Turned: turns.turned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	if err := s.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	c.loses(t, s, "killed", syscall.SIGKILL)
-	c.loses(t, s, "stopped", syscall.SIGSTOP)
+	for _, loss := range []struct {
+		how string
+		sig syscall.Signal
+	}{{"killed", syscall.SIGKILL}, {"stopped", syscall.SIGSTOP}} {
+		dead := c.loses(t, s, loss.how, loss.sig)
+		// No other breaker has opened, and that one is nobody's concern any more.
+		await(t, "breakers that are closed", func() bool { return s.Unreachable() == nil })
+		if got := turns.take(); got != fmt.Sprintf("map[%s:0]", dead.addr) && (got != "map[]" || loss.how == "killed") {
+			t.Errorf("%s: openings of breakers that have not closed: %s, want 0 of %s", loss.how, got, dead.addr)
+		}
+	}
 }
 
-func (c *redisCluster) loses(t *testing.T, s *store.Redis, how string, sig syscall.Signal) {
+// turns is which breakers have opened, and whether they are open.
+type turns struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (t *turns) turned(server string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[string]int{}
+	}
+	if err != nil {
+		t.open[server]++
+	} else {
+		t.open[server]--
+	}
+}
+
+func (t *turns) take() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := fmt.Sprint(t.open)
+	clear(t.open)
+	return text
+}
+
+func (c *redisCluster) loses(t *testing.T, s *store.Redis, how string, sig syscall.Signal) (dead *clusterNode) {
 	t.Helper()
 	ranges := c.slots(t)
 	one := ranges[slices.IndexFunc(ranges, func(r redis.ClusterSlot) bool { return len(r.Nodes) == 2 })]
-	dead, replica := c.node(t, one.Nodes[0].Addr), c.node(t, one.Nodes[1].Addr)
+	dead = c.node(t, one.Nodes[0].Addr)
+	replica := c.node(t, one.Nodes[1].Addr)
 	var users [2][]string // of others, and of the one that dies
 	for i := range 40 {
 		user, whose := fmt.Sprint(how, i), 0
@@ -55,7 +98,7 @@ func (c *redisCluster) loses(t *testing.T, s *store.Redis, how string, sig sysca
 	dead.gone = true
 	hurt.goesOn(8)
 	over := []limits.Check{check(l, users[0][0], 1), check(l, users[1][0], 1)}
-	if kind := kindOf(s, over...); kind != "network" && kind != "timeout" {
+	if kind := kindOf(s, over...); !slices.Contains(outages, kind) {
 		t.Errorf("%s: a request that is over the master that is gone: %s, want an error", how, kind)
 	}
 	same(t, fmt.Sprint(left(t, s, over[0])), "300")
@@ -89,11 +132,15 @@ func (c *redisCluster) loses(t *testing.T, s *store.Redis, how string, sig sysca
 		}
 	}
 	for kind := range hurt.kinds() {
-		if !slices.Contains([]string{"admitted", "refused", "network", "timeout", "pool", "clusterdown"}, kind) {
+		if kind != "admitted" && kind != "refused" && !slices.Contains(outages, kind) {
 			t.Errorf("%s: an error of kind %s", how, kind)
 		}
 	}
+	return dead
 }
+
+// outages are the kinds of error that a master that is gone may cause.
+var outages = []string{"network", "timeout", "pool", "breaker", "clusterdown"}
 
 // awaitReplica waits until a replica has all that its master has.
 func awaitReplica(t *testing.T, master, replica *clusterNode) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,9 +44,15 @@ func startPuppet(t *testing.T, says ...string) *puppet {
 			serving.Go(func() {
 				defer client.Close()
 				for in := bufio.NewReader(client); ; {
-					words, err := readCommand(in)
+					command, err := readCommand(in)
 					if err != nil {
 						return
+					}
+					var words []string
+					for i, line := range strings.Split(string(command), "\r\n") {
+						if i > 0 && i%2 == 0 {
+							words = append(words, line)
+						}
 					}
 					io.WriteString(client, n.answer(words))
 				}
@@ -55,25 +60,6 @@ func startPuppet(t *testing.T, says ...string) *puppet {
 		}
 	})
 	return n
-}
-
-// readCommand reads a command as clients write it.
-func readCommand(in *bufio.Reader) (words []string, err error) {
-	number := func() (n int) {
-		var line string
-		if line, err = in.ReadString('\n'); err == nil {
-			n, err = strconv.Atoi(strings.TrimSpace(line[1:]))
-		}
-		return n
-	}
-	for left := number(); left > 0 && err == nil; left-- {
-		word := make([]byte, number()+2)
-		if err == nil {
-			_, err = io.ReadFull(in, word)
-		}
-		words = append(words, strings.TrimSpace(string(word)))
-	}
-	return words, err
 }
 
 func (n *puppet) answer(words []string) string {

@@ -241,8 +241,8 @@ func TestHelpFitsItsCommand(t *testing.T) {
 			t.Errorf("%v: %v,\n%s\nwant %q and not %q", args, err, out, has, hasNot)
 		}
 	}
-	check("unix:// URL; without it counts stay in this process", "${", "serve", "--help")
-	check("unix:// URL. Several hosts", "without it", "scripts", "load", "--help")
+	check("Sentinels; without it counts stay in this process", "${", "serve", "--help")
+	check("Sentinels ($AUTHZ_REDIS)", "without it", "scripts", "load", "--help")
 	check("Name, version and SHA-1 of each script.", "each.", "--help")
 	check(build(), "Usage", "--version")
 }

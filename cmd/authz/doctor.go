@@ -66,7 +66,16 @@ func (f *doctorCmd) Run(c *console) error {
 	d := &doctor{doctorCmd: f, redis: redis, report: func(word, what, text string) {
 		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
 	}}
-	d.examine(set)
+	if d.connection() {
+		d.each((*doctor).server, (*doctor).clock, (*doctor).memory)
+		d.account()
+		d.scripts()
+		d.speed()
+		if set != nil {
+			d.limits(set)
+		}
+		d.cleanUp()
+	}
 	if d.sick {
 		return exit(1)
 	}
@@ -133,14 +142,27 @@ func (f *serveCmd) warn(redis *store.Redis, log *slog.Logger) {
 		if word == "wrong" {
 			log.Warn("Redis is not as it should be, see authz doctor", "server", d.server.Addr(), "what", what, "why", text)
 		}
-	}
+	}}
+	d.each((*doctor).server, (*doctor).memory)
+}
+
+// each looks at each server. In a cluster the findings begin with its address.
+func (d *doctor) each(looks ...func(*doctor)) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	servers, _ := redis.Servers(ctx)
-	for _, s := range servers {
-		d.server = s
-		d.identity()
-		d.memory()
+	servers, err := d.redis.Servers(ctx)
+	if err != nil {
+		d.wrong("server", "%s", advice(err))
+	}
+	for _, one := range servers {
+		at := *d
+		if at.redis = one; len(servers) > 1 {
+			at.report = func(word, what, text string) { d.report(word, what, one.Addr()+": "+text) }
+		}
+		for _, look := range looks {
+			look(&at)
+		}
+		d.sick = d.sick || at.sick
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // redisFlags is where Redis is.
 type redisFlags struct {
-	Redis                     string        `help:"redis://, rediss:// or unix:// URL${without}. Several hosts, or ?cluster=true, are a cluster; with ?master=NAME they are Sentinels." placeholder:"URL"`
+	Redis                     string        `help:"redis://, rediss:// or unix:// URL; several hosts are a cluster, or with ?master=NAME Sentinels${without}." placeholder:"URL"`
 	RedisUser                 string        `help:"User, instead of the URL's." placeholder:"NAME"`
 	RedisPassword             string        `help:"Password, instead of the URL's; better given as $$AUTHZ_REDIS_PASSWORD." placeholder:"TEXT"`
 	RedisPasswordFile         string        `help:"File with the password, read for each new connection." placeholder:"FILE" type:"path"`
