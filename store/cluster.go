@@ -24,6 +24,7 @@ type cluster struct {
 	site     *site
 	timeout  time.Duration
 	turned   func(server string, err error) // as RedisOptions has it
+	breaker  *breaker                       // in front of the question who has a slot
 	pendings sync.Pool                      // of *pending
 
 	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known; written under mu
@@ -50,8 +51,15 @@ const (
 )
 
 func newCluster(p *site, o RedisOptions) *cluster {
-	return &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
+	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
 		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
+	if o.Turned != nil {
+		c.breaker = newBreaker(func(ctx context.Context) error {
+			_, err := c.servers(ctx)
+			return err
+		}, func(err error) { o.Turned("cluster", err) })
+	}
+	return c
 }
 
 func (c *cluster) close() (err error) {
@@ -115,29 +123,6 @@ func address(addr string, from *Redis) string {
 	return net.JoinHostPort(cmp.Or(host, fromHost), port)
 }
 
-// ping is what the breaker in front of a node asks. A node without slots is not waited for: nobody asks it.
-func (c *cluster) ping(ctx context.Context, n *Redis) error {
-	c.refresh()
-	c.mu.Lock()
-	isMaster := slices.Contains(c.masters, n)
-	c.mu.Unlock()
-	if !isMaster {
-		return nil
-	}
-	return n.Ping(ctx)
-}
-
-// unreachable is why the breaker in front of a master is open, or in front of all.
-func (c *cluster) unreachable() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	err := c.breaker.cause()
-	for _, n := range c.masters {
-		err = cmp.Or(err, n.breaker.cause())
-	}
-	return err
-}
-
 // owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.
 func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	if n := c.owners[slot].Load(); n != nil {
@@ -147,12 +132,12 @@ func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.find(slot, deadline)
+	n, err := c.ownerAfterLook(slot, deadline)
 	c.breaker.learn(turn, err)
 	return n, err
 }
 
-func (c *cluster) find(slot int, deadline time.Time) (*Redis, error) {
+func (c *cluster) ownerAfterLook(slot int, deadline time.Time) (*Redis, error) {
 	l := c.refresh()
 	select {
 	case <-l.over:
@@ -323,7 +308,8 @@ func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) err
 }
 
 // unreachable is why the breaker of one of them is open.
-func (c *cluster) unreachable() (err error) {
+func (c *cluster) unreachable() error {
+	err := c.breaker.cause()
 	for _, n := range c.known() {
 		err = cmp.Or(err, n.Unreachable())
 	}

@@ -111,12 +111,6 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 	p.begin(checks, peek)
 	p.slot, p.apart, p.asking = slot, false, false
 	for hop := 0; ; hop++ {
-		turn, err := n.breaker.begin()
-		if err != nil {
-			c.pendings.Put(p)
-			c.heed(err)
-			return dst, err
-		}
 		now := n.lanes.now()
 		p.err, p.reply, p.deadline = nil, p.reply[:0], deadline.Sub(n.lanes.start)
 		p.sendBy = now + (p.deadline-now)/2
@@ -124,7 +118,6 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 			c.heed(err)
 			return dst, err
 		}
-		n.breaker.learn(turn, p.err)
 		word, next := c.redirect(p.err, n)
 		if next == nil || hop == maxHops {
 			break

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +49,6 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	}
 	r := newServer(options, o.Timeout, o.Turned)
 	r.sentinels = s
-	if o.Turned != nil {
-		name := cmp.Or(p.master, options.Addr)
-		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(name, err) })
-	}
 	return r, nil
 }
 
@@ -149,7 +144,6 @@ func (r *Redis) Close() error {
 	if r.cluster != nil {
 		return r.cluster.close()
 	}
-	r.breaker.stop()
 	if r.sentinels != nil {
 		defer r.sentinels.close()
 	}

@@ -66,16 +66,7 @@ func (f *doctorCmd) Run(c *console) error {
 	d := &doctor{doctorCmd: f, redis: redis, report: func(word, what, text string) {
 		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
 	}}
-	if d.connection() {
-		d.each((*doctor).server, (*doctor).clock, (*doctor).memory)
-		d.account()
-		d.scripts()
-		d.speed()
-		if set != nil {
-			d.limits(set)
-		}
-		d.cleanUp()
-	}
+	d.examine(set)
 	if d.sick {
 		return exit(1)
 	}
@@ -96,18 +87,20 @@ func (d *doctor) examine(set *limits.Set) {
 		if len(servers) > 1 {
 			name = s.Addr()
 		}
-		if d.server = s; d.connection(name) {
-			d.keys, d.name = nil, d.newName()
-			d.identity()
-			d.clock()
-			d.memory()
-			d.account()
-			d.scripts()
-			d.speed()
-			d.cleanUp()
+		if d.server = s; !d.connection(name) {
+			set = nil // what cannot be reached cannot try them
+			continue
 		}
+		d.keys, d.name = nil, d.newName()
+		d.identity()
+		d.clock()
+		d.memory()
+		d.account()
+		d.scripts()
+		d.speed()
+		d.cleanUp()
 	}
-	if set != nil && !d.sick {
+	if set != nil {
 		d.limits(set)
 	}
 }
@@ -142,27 +135,14 @@ func (f *serveCmd) warn(redis *store.Redis, log *slog.Logger) {
 		if word == "wrong" {
 			log.Warn("Redis is not as it should be, see authz doctor", "server", d.server.Addr(), "what", what, "why", text)
 		}
-	}}
-	d.each((*doctor).server, (*doctor).memory)
-}
-
-// each looks at each server. In a cluster the findings begin with its address.
-func (d *doctor) each(looks ...func(*doctor)) {
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	servers, err := d.redis.Servers(ctx)
-	if err != nil {
-		d.wrong("server", "%s", advice(err))
-	}
-	for _, one := range servers {
-		at := *d
-		if at.redis = one; len(servers) > 1 {
-			at.report = func(word, what, text string) { d.report(word, what, one.Addr()+": "+text) }
-		}
-		for _, look := range looks {
-			look(&at)
-		}
-		d.sick = d.sick || at.sick
+	servers, _ := redis.Servers(ctx)
+	for _, s := range servers {
+		d.server = s
+		d.identity()
+		d.memory()
 	}
 }
 

@@ -17,18 +17,7 @@ import (
 func (d *doctor) account() {
 	text, log := d.key("account", "text"), d.key("account", "log")
 	take := redisscripts.Take()
-	missing := "" // in the order of README.md
-	if d.wantsCluster() {
-		// Without the first of these nothing else can be tried.
-		if _, err := d.do("cluster", "slots"); store.Kind(err) == "noperm" {
-			d.wrong("account", "may not do all that is needed, want +cluster|slots to begin with")
-			return
-		}
-		if _, err := d.do("asking"); store.Kind(err) == "noperm" {
-			missing = " +asking"
-		}
-	}
-	for _, words := range [][]any{
+	commands := [][]any{ // in the order of README.md
 		{"evalsha", take.SHA, "0", "1"}, // of no request, at a time of its own
 		{"eval", take.Text, "0", "1"},
 		{"script", "load", take.Text},
