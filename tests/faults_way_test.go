@@ -57,12 +57,12 @@ func toxic(direction, kind, attributes string) string {
 	return fmt.Sprintf(`{"stream": %q, "type": %q, "attributes": {%s}}`, direction, kind, attributes)
 }
 
-// quietPort is a free TCP port that the system gives nobody who asks for any: neither a client's, nor a
-// test's. Whoever closes it for a while gets it back.
+// quietPort is a free TCP port that nobody else is given: not by the system, which gives any from 32768 on
+// to whoever connects, nor by another test. Whoever closes it for a while gets it back.
 func quietPort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000)))
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+nextPort.Add(1)%20_000))
 		if err == nil {
 			l.Close()
 			return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
@@ -71,6 +71,10 @@ func quietPort(t testing.TB) string {
 	t.Fatal("no free port among a hundred")
 	return ""
 }
+
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32() % 20_000) } // another process begins elsewhere
 
 // A strander is in front of a server, on a unix socket, and can leave all connections that there are
 // half open: nothing comes through them any more, and nobody is told.
