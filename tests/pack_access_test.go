@@ -64,6 +64,37 @@ func TestAccessAnswersLikeTheService(t *testing.T) {
 	}
 }
 
+// C162: a request that meets three limits, of different algorithms, is one EVALSHA; and so is one that meets
+// one; none needs no Redis at all.
+func TestThreeLimitsCostThePackOneCall(t *testing.T) {
+	r := startRedis(t)
+	s := startPack(t, r, "", siteConf{limits: `
+		[limit.a]
+		match = { path = ["/three", "/one"] }
+		key = ["ip"]
+		algorithm = "token_bucket"
+		rate = "100/d"
+		[limit.b]
+		match = { path = "/three" }
+		key = ["ip"]
+		algorithm = "sliding_window"
+		rate = "100/d"
+		[limit.c]
+		match = { path = "/three" }
+		key = ["ip"]
+		algorithm = "fixed_window"
+		rate = "100/d"`})
+	s.sendAll(t, 2, "GET /three") // Redis knows the scripts
+	s.sendAll(t, 2, "GET /one")
+	for path, want := range map[string]int{"/three": 3, "/one": 3, "/none": 0} {
+		before, evals := r.calls(t, "evalsha"), r.calls(t, "eval")
+		same(t, s.sendAll(t, 3, "GET "+path), "200 200 200")
+		if calls := r.calls(t, "evalsha") - before; calls != want || r.calls(t, "eval") != evals {
+			t.Errorf("three requests for %s cost Redis %d EVALSHA and %d EVAL, want %d and none", path, calls, r.calls(t, "eval")-evals, want)
+		}
+	}
+}
+
 func TestTheOptionsChooseTheHeaders(t *testing.T) {
 	toml := `
 		[limit.two]

@@ -48,6 +48,26 @@ func TestThePackNeverSendsARequestTwice(t *testing.T) {
 	}
 }
 
+// C108: a Redis that hangs up is dialled once for each request, and so is one that is not there at all.
+func TestThePackDialsADeadRedisOnce(t *testing.T) {
+	r := startRedis(t)
+	var dials atomic.Int32
+	front := inFrontOf(t, r, func(net.Conn, net.Conn) { dials.Add(1) })
+	p := startPackStores(t, r, frontOption("front", front, "10s")+`, nowhere = {port = `+freePort(t)+`, timeout = "20s"}`)
+	c := check(newLimit(t, "api", "fixed_window", 5, 1e6, 0), "u", 1)
+	for n := range 20 {
+		same(t, packStore{p, "/redis/front"}.kind(c), "network")
+		same(t, fmt.Sprint("dials: ", dials.Load()), fmt.Sprint("dials: ", n+1))
+	}
+	begun := time.Now()
+	for range 20 {
+		same(t, packStore{p, "/redis/nowhere"}.kind(c), "network")
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("20 requests to a closed port took %v, want none to wait for the timeout", took)
+	}
+}
+
 // C138: half a reply, and then nothing in time. The connection is closed, so that the other half is
 // never taken for the answer to the next request, which gets its own.
 func TestAReplyThatComesTooLateIsNobodyElses(t *testing.T) {
