@@ -121,7 +121,7 @@ func TestProbesAreNobodysRequests(t *testing.T) {
 func answering(client, server net.Conn, reply func(command []byte) string) {
 	go io.Copy(client, server)
 	for from := bufio.NewReader(client); ; {
-		command, err := readCommand(from)
+		command, err := wholeCommand(from)
 		if err != nil {
 			return
 		}
@@ -142,8 +142,8 @@ func answering(client, server net.Conn, reply func(command []byte) string) {
 	}
 }
 
-// readCommand reads a whole command as clients write them: *words, and for each $bytes and a line of so many.
-func readCommand(from *bufio.Reader) (command []byte, err error) {
+// wholeCommand reads a whole command as clients write them: *words, and for each $bytes and a line of so many.
+func wholeCommand(from *bufio.Reader) (command []byte, err error) {
 	line := func() (n int) {
 		text, e := from.ReadBytes('\n')
 		if err = e; err == nil {
