@@ -44,7 +44,7 @@ func startPuppet(t *testing.T, says ...string) *puppet {
 			serving.Go(func() {
 				defer client.Close()
 				for in := bufio.NewReader(client); ; {
-					command, err := readCommand(in)
+					command, err := wholeCommand(in)
 					if err != nil {
 						return
 					}
