@@ -158,7 +158,7 @@ func TestADoctorSaysWhatIsWrongWithAServer(t *testing.T) {
 	// C112
 	set("maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 	const policy = "maxmemory-policy is allkeys-lru: whoever's key is evicted begins to count again, want noeviction"
-	diagnosis(t, doctor(t, r.url()), but("wrong    memory      "+policy))
+	diagnosis(t, doctor(t, r.url(), "--limits=../limits/examples/quickstart.toml"), but("wrong    memory      "+policy)+"ok       limits      2, which one call can decide\n")
 	startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+r.url(), "--redis-timeout=20s").
 		await(t, "level=WARN msg=\"Redis is not as it should be, see authz doctor\" server="+r.socket+" what=memory why=\""+policy+"\"")
 	set("maxmemory", "2mb")

@@ -87,18 +87,20 @@ func (d *doctor) examine(set *limits.Set) {
 		if len(servers) > 1 {
 			name = s.Addr()
 		}
-		if d.server = s; d.connection(name) {
-			d.keys, d.name = nil, d.newName()
-			d.identity()
-			d.clock()
-			d.memory()
-			d.account()
-			d.scripts()
-			d.speed()
-			d.cleanUp()
+		if d.server = s; !d.connection(name) {
+			set = nil // what cannot be reached cannot try them
+			continue
 		}
+		d.keys, d.name = nil, d.newName()
+		d.identity()
+		d.clock()
+		d.memory()
+		d.account()
+		d.scripts()
+		d.speed()
+		d.cleanUp()
 	}
-	if set != nil && !d.sick {
+	if set != nil {
 		d.limits(set)
 	}
 }
