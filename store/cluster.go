@@ -23,7 +23,8 @@ import (
 type cluster struct {
 	site     *site
 	timeout  time.Duration
-	turned   func(server string, err error) // as RedisOptions has it
+	turned   func(server string, err error) // nil: there are no breakers
+	breaker  *breaker                       // in front of the question who has a slot
 	pendings sync.Pool                      // of *pending
 
 	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known; written under mu
@@ -50,14 +51,22 @@ const (
 )
 
 func newCluster(p *site, o RedisOptions) *cluster {
-	return &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
+	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
 		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
+	if o.Turned != nil {
+		c.breaker = newBreaker(func(ctx context.Context) error {
+			_, err := c.servers(ctx)
+			return err
+		}, func(err error) { o.Turned("cluster", err) })
+	}
+	return c
 }
 
 func (c *cluster) close() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.breaker.stop()
 	for _, n := range c.nodes {
 		err = cmp.Or(err, n.Close())
 	}
@@ -91,7 +100,10 @@ func (c *cluster) moved(slot int, addr string) *Redis {
 func (c *cluster) find(addr string) *Redis {
 	n := c.nodes[addr]
 	if n == nil {
-		n = newServer(c.site.at(addr), c.timeout, c.turned)
+		n = newServer(c.site.at(addr), c.timeout)
+		if c.turned != nil {
+			n.breaker = newBreaker(func(ctx context.Context) error { return c.ping(ctx, n) }, func(err error) { c.turned(addr, err) })
+		}
 		c.nodes[addr] = n
 		if c.closed {
 			n.Close()
@@ -114,11 +126,30 @@ func address(addr string, from *Redis) string {
 	return net.JoinHostPort(cmp.Or(host, fromHost), port)
 }
 
+// ping is what the breaker in front of a node asks. A node without slots is not waited for: nobody asks it.
+func (c *cluster) ping(ctx context.Context, n *Redis) error {
+	c.refresh()
+	if !slices.Contains(c.known(), n) {
+		return nil
+	}
+	return n.Ping(ctx)
+}
+
 // owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.
 func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	if n := c.owners[slot].Load(); n != nil {
 		return n, nil
 	}
+	turn, err := c.breaker.begin()
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.findOwner(slot, deadline)
+	c.breaker.learn(turn, err)
+	return n, err
+}
+
+func (c *cluster) findOwner(slot int, deadline time.Time) (*Redis, error) {
 	l := c.refresh()
 	select {
 	case <-l.over:
@@ -227,8 +258,7 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 		c.owners[slot].Store(n)
 	}
 	for addr, n := range c.nodes {
-		named := slices.Contains(c.site.addrs, addr) && n.Unreachable() == nil
-		if !named && !slices.Contains(c.masters, n) {
+		if !slices.Contains(c.masters, n) && !slices.Contains(c.site.addrs, addr) {
 			delete(c.nodes, addr)
 			c.retire(n)
 		}
@@ -237,7 +267,6 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 
 // retire has a node leave, under c.mu. If it has slots again, it comes anew.
 func (c *cluster) retire(n *Redis) {
-	n.breaker.retire()
 	c.retired[n] = time.AfterFunc(patience, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -288,8 +317,9 @@ func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) err
 	return err
 }
 
-// unreachable is why the breaker of one of them is open.
-func (c *cluster) unreachable() (err error) {
+// unreachable is why a breaker is open, in front of one of them or of all.
+func (c *cluster) unreachable() error {
+	err := c.breaker.cause()
 	for _, n := range c.known() {
 		err = cmp.Or(err, n.Unreachable())
 	}

@@ -35,9 +35,11 @@ type doctor struct {
 	*doctorCmd
 	redis  *store.Redis
 	report func(word, what, text string)
-	name   string   // of its keys, which nobody else has
-	keys   []string // that may be there
 	sick   bool
+
+	server *store.Redis // that is being looked at: in a cluster one after the other
+	name   string       // of the keys there, which nobody else has
+	keys   []string     // that may be there
 }
 
 // patience is how long the doctor waits for an answer: longer than authz would, to see what is slow.
@@ -61,23 +63,57 @@ func (f *doctorCmd) Run(c *console) error {
 		return err
 	}
 	defer redis.Close()
-	d := &doctor{doctorCmd: f, redis: redis, name: "doctor-" + rand.Text(), report: func(word, what, text string) {
+	d := &doctor{doctorCmd: f, redis: redis, report: func(word, what, text string) {
 		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
 	}}
-	if d.connection() {
-		d.each((*doctor).server, (*doctor).clock, (*doctor).memory)
-		d.account()
-		d.scripts()
-		d.speed()
-		if set != nil {
-			d.limits(set)
-		}
-		d.cleanUp()
-	}
+	d.examine(set)
 	if d.sick {
 		return exit(1)
 	}
 	return nil
+}
+
+// examine looks at all servers, and then at the limits if there are some.
+func (d *doctor) examine(set *limits.Set) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	servers, err := d.redis.Servers(ctx)
+	if err != nil {
+		d.wrong("connection", "%s: %s", d.redacted(), d.whyNot(err))
+		return
+	}
+	for _, s := range servers {
+		name := d.redacted()
+		if len(servers) > 1 {
+			name = s.Addr()
+		}
+		if d.server = s; !d.connection(name) {
+			set = nil // what cannot be reached cannot try them
+			continue
+		}
+		d.keys, d.name = nil, d.newName()
+		d.identity()
+		d.clock()
+		d.memory()
+		d.account()
+		d.scripts()
+		d.speed()
+		d.cleanUp()
+	}
+	if set != nil {
+		d.limits(set)
+	}
+}
+
+// newName is a name whose keys are on this server. In a cluster that is found by asking.
+func (d *doctor) newName() (name string) {
+	for range 1000 {
+		name = "doctor-" + rand.Text()
+		if _, err := d.do("get", d.RedisPrefix+":"+redisscripts.Version+":{"+name+"}"); store.Kind(err) != "moved" {
+			break
+		}
+	}
+	return name
 }
 
 // well, unknown and wrong are a finding.
@@ -94,35 +130,23 @@ func (d *doctor) wrong(what, format string, a ...any) {
 
 // warn looks at what can be seen of a Redis without trying anything, and logs what is wrong with it.
 func (f *serveCmd) warn(redis *store.Redis, log *slog.Logger) {
-	d := &doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis, report: func(word, what, text string) {
+	d := &doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}
+	d.report = func(word, what, text string) {
 		if word == "wrong" {
-			log.Warn("Redis is not as it should be, see authz doctor", "what", what, "why", text)
+			log.Warn("Redis is not as it should be, see authz doctor", "server", d.server.Addr(), "what", what, "why", text)
 		}
-	}}
-	d.each((*doctor).server, (*doctor).memory)
-}
-
-// each looks at each server. In a cluster the findings begin with its address.
-func (d *doctor) each(looks ...func(*doctor)) {
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	servers, err := d.redis.Servers(ctx)
-	if err != nil {
-		d.wrong("server", "%s", advice(err))
-	}
-	for _, one := range servers {
-		at := *d
-		if at.redis = one; len(servers) > 1 {
-			at.report = func(word, what, text string) { d.report(word, what, one.Addr()+": "+text) }
-		}
-		for _, look := range looks {
-			look(&at)
-		}
-		d.sick = d.sick || at.sick
+	servers, _ := redis.Servers(ctx)
+	for _, s := range servers {
+		d.server = s
+		d.identity()
+		d.memory()
 	}
 }
 
-func (d *doctor) do(words ...any) (any, error) { return d.redis.Do(context.Background(), words...) }
+func (d *doctor) do(words ...any) (any, error) { return d.server.Do(context.Background(), words...) }
 
 // key is one of the doctor's own keys.
 func (d *doctor) key(limit, code string) string {

@@ -21,6 +21,9 @@ func (d *doctor) whyNot(err error) string {
 			return "the server speaks no TLS, want redis://"
 		}
 	}
+	if strings.Contains(err.Error(), "cluster support disabled") {
+		return "the server is no node of a cluster, want a URL without cluster: " + inShort(err)
+	}
 	return inShort(err)
 }
 

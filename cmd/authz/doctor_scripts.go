@@ -17,18 +17,7 @@ import (
 func (d *doctor) account() {
 	text, log := d.key("account", "text"), d.key("account", "log")
 	take := redisscripts.Take()
-	missing := "" // in the order of README.md
-	if d.wantsCluster() {
-		// Without the first of these nothing else can be tried.
-		if _, err := d.do("cluster", "slots"); store.Kind(err) == "noperm" {
-			d.wrong("account", "may not do all that is needed, want +cluster|slots to begin with")
-			return
-		}
-		if _, err := d.do("asking"); store.Kind(err) == "noperm" {
-			missing = " +asking"
-		}
-	}
-	for _, words := range [][]any{
+	commands := [][]any{ // in the order of README.md
 		{"evalsha", take.SHA, "0", "1"}, // of no request, at a time of its own
 		{"eval", take.Text, "0", "1"},
 		{"script", "load", take.Text},
@@ -43,7 +32,12 @@ func (d *doctor) account() {
 		{"zremrangebyscore", log, "0", "1"},
 		{"pexpire", text, "60000"},
 		{"pexpire", log, "60000"},
-	} {
+	}
+	if d.wantsCluster() {
+		commands = append(commands, []any{"cluster", "slots"}, []any{"asking"})
+	}
+	missing := ""
+	for _, words := range commands {
 		_, err := d.do(words...)
 		switch lack := d.lacks(words, err); {
 		case lack == "" || strings.Contains(missing+" ", lack+" "):
@@ -67,8 +61,8 @@ func (d *doctor) lacks(words []any, err error) string {
 		return ""
 	case strings.Contains(err.Error(), "access"): // a key
 		return " ~" + d.RedisPrefix + ":*"
-	case words[0] == "script":
-		return " +script|load"
+	case words[0] == "script" || words[0] == "cluster":
+		return fmt.Sprint(" +", words[0], "|", words[1])
 	}
 	return fmt.Sprint(" +", words[0])
 }

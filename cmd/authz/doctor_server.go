@@ -10,7 +10,7 @@ import (
 )
 
 // connection says whether Redis answers at all.
-func (d *doctor) connection() bool {
+func (d *doctor) connection(name string) bool {
 	start := time.Now()
 	_, err := d.do("hello")
 	took := time.Since(start)
@@ -19,25 +19,25 @@ func (d *doctor) connection() bool {
 		if kind == "other" && strings.HasPrefix(err.Error(), "ERR ") {
 			break // it does not know HELLO
 		}
-		d.wrong("connection", "%s: %s", d.redacted(), d.whyNot(err))
+		d.wrong("connection", "%s: %s", name, d.whyNot(err))
 		return false
 	case "noauth":
-		d.wrong("connection", "%s: user or password are refused: %s", d.redacted(), inShort(err))
+		d.wrong("connection", "%s: user or password are refused: %s", name, inShort(err))
 		return false
 	case "loading":
-		d.wrong("connection", "%s: try again when it has loaded its data: %s", d.redacted(), inShort(err))
+		d.wrong("connection", "%s: try again when it has loaded its data: %s", name, inShort(err))
 		return false
 	}
 	if took > d.RedisTimeout {
-		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", d.redacted(), in(took), d.RedisTimeout)
+		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, in(took), d.RedisTimeout)
 	} else {
-		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", d.redacted(), in(took), d.RedisTimeout)
+		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, in(took), d.RedisTimeout)
 	}
 	return true
 }
 
-// server says what it is, which HELLO tells whatever the account may do, or INFO.
-func (d *doctor) server() {
+// identity says what it is, which HELLO tells whatever the account may do, or INFO.
+func (d *doctor) identity() {
 	about, err := d.greeting()
 	if err != nil {
 		about = d.info("server", "replication")
