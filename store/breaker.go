@@ -85,20 +85,6 @@ func (b *breaker) stop() {
 	}
 }
 
-// retire is stop for a server that nobody is to ask any more, and that nobody has to be warned of: an open
-// breaker is told to have closed.
-func (b *breaker) retire() {
-	if b == nil {
-		return
-	}
-	b.end()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open.Swap(nil) != nil {
-		b.turned(nil)
-	}
-}
-
 // begin is for who is about to ask Redis: an error of kind "breaker", or what learn wants to hear.
 // ClientCanCause says of the error what it says of the failures that have opened the breaker.
 func (b *breaker) begin() (turn uint64, err error) {
@@ -121,7 +107,7 @@ func (b *breaker) learn(turn uint64, err error) {
 func (b *breaker) weigh(turn uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open.Load() != nil || b.life.Err() != nil {
+	if b.open.Load() != nil {
 		return // what was under way; the probes decide
 	}
 	reached := reached(err)
@@ -175,9 +161,6 @@ func (b *breaker) probe() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open.Load() == nil {
-		return // it was retired meanwhile
-	}
 	b.closed = time.Now()
 	b.turn.Add(1) // who fails now and began before has nothing new to say
 	b.byClients = false

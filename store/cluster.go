@@ -23,7 +23,7 @@ import (
 type cluster struct {
 	site     *site
 	timeout  time.Duration
-	turned   func(server string, err error) // as RedisOptions has it
+	turned   func(server string, err error) // nil: there are no breakers
 	breaker  *breaker                       // in front of the question who has a slot
 	pendings sync.Pool                      // of *pending
 
@@ -100,7 +100,10 @@ func (c *cluster) moved(slot int, addr string) *Redis {
 func (c *cluster) find(addr string) *Redis {
 	n := c.nodes[addr]
 	if n == nil {
-		n = newServer(c.site.at(addr), c.timeout, c.turned)
+		n = newServer(c.site.at(addr), c.timeout)
+		if c.turned != nil {
+			n.breaker = newBreaker(func(ctx context.Context) error { return c.ping(ctx, n) }, func(err error) { c.turned(addr, err) })
+		}
 		c.nodes[addr] = n
 		if c.closed {
 			n.Close()
@@ -123,6 +126,15 @@ func address(addr string, from *Redis) string {
 	return net.JoinHostPort(cmp.Or(host, fromHost), port)
 }
 
+// ping is what the breaker in front of a node asks. A node without slots is not waited for: nobody asks it.
+func (c *cluster) ping(ctx context.Context, n *Redis) error {
+	c.refresh()
+	if !slices.Contains(c.known(), n) {
+		return nil
+	}
+	return n.Ping(ctx)
+}
+
 // owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.
 func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	if n := c.owners[slot].Load(); n != nil {
@@ -132,12 +144,12 @@ func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.ownerAfterLook(slot, deadline)
+	n, err := c.findOwner(slot, deadline)
 	c.breaker.learn(turn, err)
 	return n, err
 }
 
-func (c *cluster) ownerAfterLook(slot int, deadline time.Time) (*Redis, error) {
+func (c *cluster) findOwner(slot int, deadline time.Time) (*Redis, error) {
 	l := c.refresh()
 	select {
 	case <-l.over:
@@ -246,8 +258,7 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 		c.owners[slot].Store(n)
 	}
 	for addr, n := range c.nodes {
-		named := slices.Contains(c.site.addrs, addr) && n.Unreachable() == nil
-		if !named && !slices.Contains(c.masters, n) {
+		if !slices.Contains(c.masters, n) && !slices.Contains(c.site.addrs, addr) {
 			delete(c.nodes, addr)
 			c.retire(n)
 		}
@@ -256,7 +267,6 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 
 // retire has a node leave, under c.mu. If it has slots again, it comes anew.
 func (c *cluster) retire(n *Redis) {
-	n.breaker.retire()
 	c.retired[n] = time.AfterFunc(patience, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -307,7 +317,7 @@ func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) err
 	return err
 }
 
-// unreachable is why the breaker of one of them is open.
+// unreachable is why a breaker is open, in front of one of them or of all.
 func (c *cluster) unreachable() error {
 	err := c.breaker.cause()
 	for _, n := range c.known() {

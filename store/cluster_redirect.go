@@ -43,43 +43,37 @@ func (c *cluster) heed(err error) {
 	}
 }
 
-// do is Redis.Do.
-func (c *cluster) do(ctx context.Context, words ...any) (any, error) {
+// get is Redis.Get.
+func (c *cluster) get(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	n, err := c.owner(slotOfWords(words), deadline)
+	n, err := c.owner(slotOf([]byte(key)), deadline)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for hop, asking := 0, false; ; hop++ {
-		cmd := redis.NewCmd(ctx, words...)
+		cmd := redis.NewStringCmd(ctx, "get", key)
 		pipe := n.client.Pipeline()
 		if asking {
 			pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		pipe.Process(ctx, cmd)
 		_, failed := pipe.Exec(ctx)
-		reply, err := cmd.Result()
+		text, err := cmd.Result()
 		if err == nil {
 			err = failed
 		}
 		word, next := c.redirect(err, n)
-		if next == nil || hop == maxHops {
+		switch {
+		case err == redis.Nil:
+			return "", nil
+		case next == nil || hop == maxHops:
 			c.heed(err)
-			return reply, sorted(err)
+			return text, err
 		}
 		n, asking = next, word == "ASK"
 	}
-}
-
-func slotOfWords(words []any) int {
-	for _, w := range words {
-		if text, ok := w.(string); ok && strings.Contains(text, "{") {
-			return slotOf([]byte(text))
-		}
-	}
-	return 0
 }
 
 // runApart sends a call whose requests cannot share an EVALSHA: one for each slot, all in one write.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -47,12 +46,15 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 		}
 		options.Dialer, options.Addr = s.dial, p.master
 	}
-	r := newServer(options, o.Timeout, o.Turned)
+	r := newServer(options, o.Timeout)
 	r.sentinels = s
+	if o.Turned != nil {
+		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(r.Addr(), err) })
+	}
 	return r, nil
 }
 
-func newServer(options *redis.Options, timeout time.Duration, turned func(server string, err error)) *Redis {
+func newServer(options *redis.Options, timeout time.Duration) *Redis {
 	r := &Redis{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
@@ -61,9 +63,6 @@ func newServer(options *redis.Options, timeout time.Duration, turned func(server
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
 	r.lanes.init()
-	if turned != nil {
-		r.breaker = newBreaker(r.Ping, func(err error) { turned(options.Addr, err) })
-	}
 	return r
 }
 
@@ -100,11 +99,15 @@ func (r *Redis) Ping(ctx context.Context) error {
 
 // Get reads a text, "" if there is none, within the timeout.
 func (r *Redis) Get(ctx context.Context, key string) (string, error) {
-	reply, err := r.Do(ctx, "get", key)
-	if errors.Is(err, redis.Nil) {
+	if r.cluster != nil {
+		return r.cluster.get(ctx, key)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	text, err := r.client.Get(ctx, key).Result()
+	if err == redis.Nil {
 		return "", nil
 	}
-	text, _ := reply.(string)
 	return text, err
 }
 
@@ -119,12 +122,9 @@ func (r *Redis) Servers(ctx context.Context) ([]*Redis, error) {
 // Addr is where a server is: host:port, the path of a socket, or the name that Sentinels know.
 func (r *Redis) Addr() string { return r.client.Options().Addr }
 
-// Do sends a command and returns its reply as go-redis does, within the timeout. In a cluster it goes to
-// the node of the first word with a hash tag.
+// Do sends a command to a server, not to a cluster, and returns its reply as go-redis does, within the
+// timeout.
 func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
-	if r.cluster != nil {
-		return r.cluster.do(ctx, words...)
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	reply, err := r.client.Do(ctx, words...).Result()

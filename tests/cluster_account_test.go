@@ -69,11 +69,11 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ *store.Redis) {
 		t.Errorf("%v, want an error that names cluster|slots", err)
 	}
 	code, printed := authz(t, "doctor", "--redis="+c.account(t, "blind"))
-	if code != 1 || !strings.Contains(printed, "\nwrong    account     may not do all that is needed, want +cluster|slots to begin with\n") {
+	if code != 1 || !strings.HasPrefix(printed, "wrong    connection ") || !strings.Contains(printed, "cluster|slots") {
 		t.Errorf("doctor: %d\n%s", code, printed)
 	}
 	code, printed = authz(t, "doctor", "--redis="+c.account(t, "silent", append(rules, "-asking")...))
-	if code != 1 || !strings.Contains(printed, "\nwrong    account     may not do all that is needed, want +asking\n") {
+	if code != 1 || strings.Count(printed, "\nwrong    account     may not do all that is needed, want +asking\n") != 3 {
 		t.Errorf("doctor: %d\n%s", code, printed)
 	}
 	same(t, kindOf(blind, check(roomy(t)[0], "a", 1)), "noperm")
@@ -96,17 +96,6 @@ func theCommandsTakeACluster(t *testing.T, c *redisCluster, _ *store.Redis) {
 	if code != 0 || !strings.HasPrefix(printed, "take") {
 		t.Errorf("scripts load: %d %s", code, printed)
 	}
-	code, printed = authz(t, "doctor", "--redis="+c.url())
-	for _, m := range c.masters(t) {
-		if want := "ok       connection  " + m.addr + " answers "; !strings.Contains(printed, want) {
-			t.Errorf("doctor: no %s", want)
-		}
-	}
-	if code != 0 || strings.Count(printed, "Redis 7.0.15, cluster, master\n") != 3 || strings.Count(printed, " no maxmemory") != 3 || !strings.Contains(printed, "may do all that is needed") {
-		t.Errorf("doctor: %d\n%s", code, printed)
-	}
-	same(t, fmt.Sprint(c.keys(t)), "0")
-
 	limit := limitsFile(t, "[limit.all]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"2/366d\"\n"+
 		"[limit.total]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"30/366d\"\n")
 	calls := c.calls(t, "eval")

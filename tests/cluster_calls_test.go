@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -110,4 +111,25 @@ func TestAClusterThatDoesNotAnswerIsAnError(t *testing.T) {
 		t.Errorf("three times 200 ms took %v", took)
 	}
 	hung.signal(t, syscall.SIGCONT)
+}
+
+func whatIsClosedLeavesNothing(t *testing.T, c *redisCluster, _ *store.Redis) {
+	clients := func() (n int) {
+		for _, node := range c.nodes {
+			n += strings.Count(node.ClientList(context.Background()).Val(), "\n")
+		}
+		return n
+	}
+	goroutines, connections := runtime.NumGoroutine(), clients()
+	s := openRedisURL(t, c.url(), 10*time.Second)
+	l := newLimit(t, "api", "fixed_window", 100, 366*86400e6, 0)
+	got := atOnce(8, 5, func(i int) string {
+		return kindOf(s, check(l, fmt.Sprint("u", i), 1), check(l, fmt.Sprint("v", i), 1))
+	})
+	same(t, fmt.Sprint(got), "map[admitted:40]")
+	if clients() == connections {
+		t.Error("there are no more connections than before")
+	}
+	s.Close()
+	await(t, "end of all", func() bool { return runtime.NumGoroutine() <= goroutines && clients() <= connections })
 }

@@ -22,6 +22,7 @@ var onCluster = []struct {
 	{"concurrent takers admit exactly the limit", exactInACluster},
 	{"requests share calls", requestsShareCalls},
 	{"a forgotten script is no news", aForgottenScriptIsNoNews},
+	{"what is closed leaves nothing", whatIsClosedLeavesNothing},
 	{"a race between peek and take is rarely lost", racesAreRare},
 	{"slots move under load", slotsMoveUnderLoad},
 	{"the account in the README is enough", theReadmesAccount},
