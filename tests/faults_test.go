@@ -42,18 +42,18 @@ const openBreaker = "breaker"
 
 const faultLimits = `
 	[defaults]
-	replicas = 4
+	replicas = 400
 	[limit.allow]
 	match     = { path = "/allow" }
 	key       = ["ip"]
 	algorithm = "fixed_window"
-	rate      = "8/366d"
+	rate      = "800/366d"
 	on_error  = "allow"
 	[limit.local]
 	match     = { path = "/local" }
 	key       = ["ip"]
 	algorithm = "fixed_window"
-	rate      = "8/366d"
+	rate      = "800/366d"
 	[limit.deny]
 	match     = { path = ["/deny", "/both"] }
 	key       = ["ip"]
@@ -86,7 +86,7 @@ func (f fault) test(t *testing.T) {
 	f.begin(t, s)
 	want := map[string]string{
 		"/allow": "200 allow, 200 allow, 200 allow",
-		"/local": "200 local, 200 local, 429 local", // 2 is the share of one in four
+		"/local": "200 local, 200 local, 429 local", // 2 is the share of one in 400
 		"/deny":  "503 deny, 503 deny, 503 deny",
 		"/both":  "503 deny, 503 deny, 503 deny",
 	}
