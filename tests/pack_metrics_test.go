@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -112,7 +113,7 @@ func TestARequestWithoutAnAddressIsCounted(t *testing.T) {
 		listen unix:` + socket + `;
 		location / { proxy_pass http://app; }`})
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
 	for _, want := range []int{200, 429} {
 		resp, err := client.Get("http://site.test/")
 		if err != nil {
