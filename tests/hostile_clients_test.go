@@ -23,6 +23,7 @@ const wellFormed = "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\n
 // Clients that connect and say nothing, that say a byte now and then, that ask and never read: each is let
 // go after a few seconds, and meanwhile the others are answered at once.
 func TestClientsThatWasteTimeWasteTheirOwn(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	a := startAuthz(t, "--limits="+limitsFile(t, slow))
 	ask := a.checker()
 	ask.check(t, "GET /free", nil)
@@ -42,7 +43,11 @@ func TestClientsThatWasteTimeWasteTheirOwn(t *testing.T) {
 		}
 	}
 	// each until authz closes
-	open(100, func(c net.Conn) { io.Copy(io.Discard, c) })
+	open(100, func(c net.Conn) {
+		if n, err := io.Copy(io.Discard, c); n > 0 || err != nil {
+			t.Errorf("who has said nothing is told %d bytes, %v, want nothing", n, err)
+		}
+	})
 	open(100, func(c net.Conn) {
 		for _, b := range []byte(strings.Repeat("GET /nginx?", 1000)) {
 			if _, err := c.Write([]byte{b}); err != nil {

@@ -55,7 +55,7 @@ func soakLimits() string {
 		[limit.watch]
 		key = []
 		algorithm = "fixed_window"
-		rate = "1/s"
+		rate = "1000000000/h"
 		mode = "shadow"
 		[limit.probe]
 		match = { path = "/probe" }
@@ -135,6 +135,7 @@ func startSoak(t *testing.T) *soak {
 
 // TestSoak is `make soak` at length, and a few seconds of it with all other tests.
 func TestSoak(t *testing.T) {
+	t.Parallel() // it is long, and nothing in it minds company
 	lasts, seed := soakTime(t), uint64(envInt(t, "SEED", rand.Int()))
 	t.Logf("SOAK=%v SEED=%d", lasts, seed) // what happens is the same again, though not at the same moments
 	s := startSoak(t)

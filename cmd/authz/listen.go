@@ -122,6 +122,7 @@ type conn struct {
 	net.Conn
 	linger atomic.Bool
 
+	asked             bool // something has come
 	began             bool // a request has, and was not answered
 	reads, writes     bool // what is set: a time to read the request under way; any to write
 	readSet, writeSet time.Duration
@@ -130,7 +131,8 @@ type conn struct {
 func newConn(c net.Conn) *conn { return &conn{Conn: c, began: true} }
 
 // Read gives a request that has begun headersWithin in all, however often it is read, and the wait for
-// the next idleFor.
+// the next idleFor. A connection on which nothing has come by then ends without a word: a proxy may have
+// made it in advance, and would take a refusal for the answer to the request that it sends at last.
 func (c *conn) Read(b []byte) (int, error) {
 	now := sinceStart()
 	switch {
@@ -142,7 +144,10 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.reads = c.began
 	n, err := c.Conn.Read(b)
-	c.began = c.began || n > 0
+	c.asked, c.began = c.asked || n > 0, c.began || n > 0
+	if !c.asked && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = io.EOF
+	}
 	return n, err
 }
 
