@@ -1,11 +1,13 @@
 package tests
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/Shopify/toxiproxy/v2"
@@ -35,9 +37,13 @@ func (w *way) open(t testing.TB, toxics ...string) {
 	for _, toxic := range toxics {
 		w.poison(t, toxic)
 	}
-	if err := w.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	await(t, "free port "+w.port, func() bool {
+		err := w.proxy.Start()
+		if err != nil && !errors.Is(err, syscall.EADDRINUSE) { // a process that is just starting holds all files of ours
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // close ends all connections, and refuses new ones.
@@ -57,16 +63,17 @@ func toxic(direction, kind, attributes string) string {
 	return fmt.Sprintf(`{"stream": %q, "type": %q, "attributes": {%s}}`, direction, kind, attributes)
 }
 
-// quietPort is a free TCP port that nobody else is given: not by the system, which gives any from 32768 on
-// to whoever connects, nor by another test. Whoever closes it for a while gets it back.
+// quietPort is a TCP port on which nobody listens, and that nobody else is given: not by the system, which
+// gives any from 32768 on to whoever connects, nor by another test. Whoever closes it for a while gets it back.
 func quietPort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+nextPort.Add(1)%20_000))
-		if err == nil {
-			l.Close()
-			return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+		port := fmt.Sprint(10_000 + nextPort.Add(1)%20_000)
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return port
 		}
+		c.Close()
 	}
 	t.Fatal("no free port among a hundred")
 	return ""
