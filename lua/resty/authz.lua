@@ -211,6 +211,19 @@ local function check_phase(what)
     end
 end
 
+-- Counts the decision of a request, and leaves it in the request's variables.
+local function note(self, d)
+    self.metrics:request(d.verdict)
+    local var = ngx.var
+    var.authz_status = d.status
+    if d.limit then
+        var.authz_limit = d.limit.name
+    end
+    if d.degraded then
+        var.authz_degraded = d.degraded
+    end
+end
+
 -- Where ngx.ctx keeps what check() decided.
 local PENDING = {}
 
@@ -239,15 +252,7 @@ local function check(self)
     local set = self.policy:current()
     local d = decide_request(self, set, target)
     d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
-    self.metrics:request(d.verdict)
-    local var = ngx.var
-    var.authz_status = d.status
-    if d.limit then
-        var.authz_limit = d.limit.name
-    end
-    if d.degraded then
-        var.authz_degraded = d.degraded
-    end
+    note(self, d)
     return d
 end
 

@@ -180,14 +180,12 @@ local function ceil_seconds(us)
     return (us - rest) / 1000000 + (rest > 0 and 1 or 0)
 end
 
--- Retry-After of a refusal, and of an admitted request until its key is as if never used. nil: no wait
--- helps.
+-- Of a decision that has numbers: Retry-After of a refusal, of an admitted request until its key is as if
+-- never used. nil: no wait helps.
 local function seconds(d, retry_after_max)
-    if d.verdict == "unavailable" then
-        return 1
-    elseif d.verdict == "admitted" then
-        return d.rate and ceil_seconds(d.result.reset_us)
-    elseif d.verdict ~= "limited" or not d.rate or d.result.wait_us < 0 then
+    if d.verdict == "admitted" then
+        return ceil_seconds(d.result.reset_us)
+    elseif d.result.wait_us < 0 then
         return nil
     end
     local wait = max(1, ceil_seconds(d.result.wait_us))
@@ -213,13 +211,15 @@ local LARGEST_COUNT = 999999999999999 -- the largest integer of a structured fie
 -- second.
 local texts_of = setmetatable({}, {__mode = "k"})
 
-local function texts(limit, rate, left, t)
+local function texts(d, style)
+    local limit, rate = d.limit, d.rate
     local kept = texts_of[rate]
     if not kept then
         local quota = min(capacity(limit, rate), LARGEST_COUNT)
         kept = {policy = policy_text(limit, rate, quota), quota = format("%d", quota)}
         texts_of[rate] = kept
     end
+    local left, t = min(d.result.remaining, LARGEST_COUNT), seconds(d, style.retry_after_max)
     if kept.of_left ~= left or kept.of_t ~= t then
         kept.of_left, kept.of_t = left, t
         kept.left, kept.t = format("%d", left), t and format("%d", t)
@@ -228,14 +228,7 @@ local function texts(limit, rate, left, t)
     return kept
 end
 
---- Writes the rate-limit headers of a decision to `header`, such as ngx.header. style: ietf and legacy
--- (true or false), retry_after_max (seconds, or nil).
-function _M.rate_limit_headers(d, style, header)
-    if not d.rate then
-        return
-    end
-    local t = seconds(d, style.retry_after_max)
-    local kept = texts(d.limit, d.rate, min(d.result.remaining, LARGEST_COUNT), t)
+local function write(kept, style, header)
     if style.ietf then
         header["RateLimit-Policy"] = kept.policy
         header["RateLimit"] = kept.now
@@ -243,25 +236,33 @@ function _M.rate_limit_headers(d, style, header)
     if style.legacy then
         header["X-RateLimit-Limit"] = kept.quota
         header["X-RateLimit-Remaining"] = kept.left
-        if t then
+        if kept.t then
             header["X-RateLimit-Reset"] = kept.t
         end
     end
 end
 
+--- Writes the rate-limit headers of a decision to `header`, such as ngx.header. style: ietf and legacy
+-- (true or false), retry_after_max (seconds, or nil).
+function _M.rate_limit_headers(d, style, header)
+    if d.rate then
+        write(texts(d, style), style, header)
+    end
+end
+
 --- Writes the headers that a refused client gets, likewise; none with a 403.
 function _M.refusal_headers(d, style, header)
-    if d.verdict ~= "limited" and d.verdict ~= "unavailable" then
-        return
-    end
-    if d.limit then
+    if d.verdict == "unavailable" then
         header["X-Authz-Limit"] = d.limit.name
+        header["Retry-After"] = "1"
+    elseif d.verdict == "limited" then
+        local kept = texts(d, style)
+        header["X-Authz-Limit"] = d.limit.name
+        if kept.t then
+            header["Retry-After"] = kept.t
+        end
+        write(kept, style, header)
     end
-    local t = seconds(d, style.retry_after_max)
-    if t then
-        header["Retry-After"] = format("%d", t)
-    end
-    _M.rate_limit_headers(d, style, header)
 end
 
 return _M
