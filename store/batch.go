@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -77,12 +76,12 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	switch {
 	case l.busy < l.open():
 		l.busy++
-		p.heard = math.MaxInt64 // it does not wait
+		p.waited = false
 		return true, nil
 	case len(l.queue) == maxQueue:
 		return false, errQueueFull
 	}
-	p.heard = l.heard
+	p.waited, p.heard = true, l.heard
 	l.queue = append(l.queue, p)
 	if l.watchAt == 0 || p.deadline < l.watchAt {
 		l.watchAt = p.deadline
@@ -138,6 +137,7 @@ func (l *lanes) gather(c *call) {
 		c.add(p)
 		return true
 	})
+	c.heard = l.heard
 	if len(c.members) > 1 {
 		l.flying = append(l.flying, c)
 	}
@@ -153,9 +153,11 @@ func (l *lanes) leave(c *call) {
 	switch {
 	case c.answered:
 		l.heard++
-	case c.late:
+	case c.late && l.heard > c.heard:
+		// Redis has answered others since this was sent: it does not hang, and those that had to wait
+		// before that are too many.
 		for _, p := range c.members {
-			if l.outrun(p) {
+			if p.waited {
 				p.err = errCrowded
 			}
 		}
@@ -179,22 +181,19 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
-// outrun says whether Redis has answered others since p began to wait. Then it is we who are too many,
-// and not Redis that hangs, also if p has been sent at last.
-func (l *lanes) outrun(p *pending) bool { return l.heard > p.heard }
-
 // expire tells those whose deadline has passed, and comes again at the next deadline.
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	l.watchAt = 0
-	isLate := func(p *pending) bool {
+	// heard: what Redis had answered when it began to wait for a lane, or when it was sent.
+	isLate := func(p *pending, heard int64) bool {
 		switch {
 		case p.left:
 		case p.deadline <= now:
 			p.left = true
-			if l.outrun(p) {
+			if l.heard > heard {
 				p.wake <- crowded
 			} else {
 				p.wake <- late
@@ -204,10 +203,10 @@ func (l *lanes) expire() {
 		}
 		return p.left
 	}
-	l.queue = slices.DeleteFunc(l.queue, isLate)
+	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool { return isLate(p, p.heard) })
 	for _, c := range l.flying {
 		for _, p := range c.members[1:] { // the first is the sender, and go-redis keeps its deadline
-			isLate(p)
+			isLate(p, c.heard)
 		}
 	}
 	if l.watchAt != 0 {

@@ -210,6 +210,23 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 	}
 }
 
+// A call is late, and Redis has answered a later one: it lives.
+func TestACallThatOthersOvertookIsOneOfACrowd(t *testing.T) {
+	l, calls, queue := waiting(t, 2)
+	calls[0].end(nil)
+	l.leave(calls[0])
+	slow := new(call)
+	slow.add(queue[1])
+	l.gather(slow)
+	calls[1].end(nil)
+	l.leave(calls[1])
+	slow.end(&kindError{"timeout", context.DeadlineExceeded})
+	l.leave(slow)
+	if got := Kind(queue[0].err) + " " + Kind(queue[1].err); got != "queue queue" {
+		t.Errorf("got %s, want queue queue", got)
+	}
+}
+
 // Whoever is late can tell a Redis that has too much to do from one that hangs: it has answered somebody
 // since. Clients can bring that about, and must not switch a limit off.
 func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
@@ -245,8 +262,8 @@ func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
 			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
 		}
 	}
-	// Nobody was answered since the fifth came, and the last never waited.
-	lives, hangs := "crowded - - lead late, - crowded - - -, queue queue, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
+	// Nobody was answered since the fifth came, nor since the call was sent, and the last never waited.
+	lives, hangs := "crowded - - lead late, - late - - -, timeout timeout, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
 	is(lives, nil)
 	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
 	is(hangs, &kindError{"timeout", context.DeadlineExceeded})

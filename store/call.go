@@ -27,9 +27,10 @@ type pending struct {
 	apart  bool // it needs an EVALSHA of its own
 	asking bool // and ASKING before that
 
-	wake  chan signal // tells the caller, once, what has become of it
-	left  bool        // its caller has given up; under lanes.mu
-	heard int64       // lanes.heard when it began to wait; MaxInt64: it did not
+	wake   chan signal // tells the caller, once, what has become of it
+	left   bool        // its caller has given up; under lanes.mu
+	waited bool        // for a lane
+	heard  int64       // lanes.heard when it began to
 }
 
 func newPending() any { return &pending{wake: make(chan signal, 1)} }
@@ -112,8 +113,9 @@ type call struct {
 	rows    []row
 	words   []any // the whole command; points into the fields above and into the members
 
-	answered bool // Redis has sent a reply, or an error of its own
-	late     bool // it has not in time
+	heard    int64 // lanes.heard when it was sent
+	answered bool  // Redis has sent a reply, or an error of its own
+	late     bool  // it has not in time
 
 	// What is still to come of the reply.
 	began  bool
