@@ -105,8 +105,13 @@ func startAuthz(t testing.TB, args ...string) *authzServer {
 // launchAuthz starts authz and waits for nothing.
 func launchAuthz(t testing.TB, args ...string) *authzServer {
 	t.Helper()
+	return launchBinary(t, authzBinary(t), args...)
+}
+
+func launchBinary(t testing.TB, path string, args ...string) *authzServer {
+	t.Helper()
 	a := &authzServer{exited: make(chan struct{}), grown: make(chan struct{})}
-	a.cmd = exec.Command(authzBinary(t))
+	a.cmd = exec.Command(path)
 	a.cmd.Env = os.Environ()
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "--") || !strings.Contains(arg, "=") {
