@@ -126,7 +126,7 @@ func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
 		algorithm = "token_bucket"
 		rate = "1000000000/s"
 		on_error = "deny"`
-	at := address{port: quietPort(t)}
+	at := address{port: freePort(t)}
 	s := &scene{redis: startRedis(t, "--port", at.port)}
 	s.way = startWay(t, "127.0.0.1:"+at.port)
 	at.port = s.way.port

@@ -123,7 +123,7 @@ func (f fault) test(t *testing.T) {
 // stage starts what the fault happens to.
 func (f fault) stage(t *testing.T) *scene {
 	t.Helper()
-	at := address{port: quietPort(t)}
+	at := address{port: freePort(t)}
 	s := &scene{redis: startRedis(t, append([]string{"--port", at.port, "--enable-debug-command", "yes"}, f.redis...)...)}
 	if f.user {
 		at.user, at.password = "authz", "first"

@@ -3,7 +3,6 @@ package tests
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -24,7 +23,7 @@ type way struct {
 func startWay(t testing.TB, to string) *way {
 	t.Helper()
 	zerolog.SetGlobalLevel(zerolog.Disabled)
-	w := &way{port: quietPort(t), to: to, server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}
+	w := &way{port: freePort(t), to: to, server: toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}
 	w.open(t)
 	t.Cleanup(w.close)
 	return w
@@ -62,26 +61,6 @@ func (w *way) poison(t testing.TB, toxic string) {
 func toxic(direction, kind, attributes string) string {
 	return fmt.Sprintf(`{"stream": %q, "type": %q, "attributes": {%s}}`, direction, kind, attributes)
 }
-
-// quietPort is a TCP port on which nobody listens, and that nobody else is given: not by the system, which
-// gives any from 32768 on to whoever connects, nor by another test. Whoever closes it for a while gets it back.
-func quietPort(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(10_000 + nextPort.Add(1)%20_000)
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			return port
-		}
-		c.Close()
-	}
-	t.Fatal("no free port among a hundred")
-	return ""
-}
-
-var nextPort atomic.Uint32
-
-func init() { nextPort.Store(rand.Uint32() % 20_000) } // another process begins elsewhere
 
 // A strander is in front of a server, on a unix socket, and can leave all connections that there are
 // half open: nothing comes through them any more, and nobody is told.

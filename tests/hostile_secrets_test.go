@@ -23,7 +23,7 @@ func TestASecretInEveryPlaceIsSeenInNone(t *testing.T) {
 		[override.all."a|b|c|d|e|f|` + secret + `-override"]
 		rate      = "3/366d"`
 	header := []string{"Authorization: Bearer " + secret, "X-API-Key: " + secret, "X-Auth-Token: " + secret, "X-Password: " + secret, "Cookie: session=" + secret}
-	at := address{port: quietPort(t), user: "authz", password: secret + "-redis"}
+	at := address{port: freePort(t), user: "authz", password: secret + "-redis"}
 	r := startRedis(t, "--port", at.port)
 	r.do(t, "acl", "setuser", "authz", "on", ">"+at.password, "+@all", "~*")
 	heard := r.monitor(t)

@@ -3,7 +3,6 @@ package tests
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -81,20 +80,6 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 
 	r.signal(t, syscall.SIGKILL)
 	same(t, packStore{p, "/redis/tls"}.kind(c), "network")
-}
-
-// freePort is a TCP port that was free a moment ago, below those that the system gives to clients.
-func freePort(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		port := fmt.Sprint(10000 + rand.IntN(20000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port in 1000")
-	return ""
 }
 
 // fullPort is a TCP port to which nobody connects any more: its queue is full.

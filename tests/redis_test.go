@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -143,3 +146,23 @@ func TestARedisStarts(t *testing.T) {
 		t.Errorf("save = %q, want nothing saved", got)
 	}
 }
+
+// freePort is a TCP port on which nobody listens, and that nobody else is given: not by the system, which
+// gives any from 32768 on to whoever connects, nor by another test, nor as the port 10,000 above it, which
+// nodes of a cluster use among themselves. Whoever closes it for a while gets it back.
+func freePort(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		port := fmt.Sprint(10_000 + nextPort.Add(1)%10_000)
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port among a hundred")
+	return ""
+}
+
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32() % 10_000) } // another process begins elsewhere

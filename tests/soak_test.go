@@ -117,7 +117,7 @@ func startSoak(t *testing.T) *soak {
 	for _, l := range compile(t, text).Limits() {
 		s.set[l.Name] = l
 	}
-	port := quietPort(t)
+	port := freePort(t)
 	s.redis = startRedis(t, "--port", port, "--enable-debug-command", "yes", "--busy-reply-threshold", "5")
 	for range 3 {
 		s.ways = append(s.ways, startWay(t, "127.0.0.1:"+port))

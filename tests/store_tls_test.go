@@ -25,23 +25,18 @@ func TestRedissSpeaksTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	r := startRedis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
+	port := freePort(t)
+	r := startRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-auth-clients", "no", "--tls-ca-cert-file", cert)
 
 	c := check(newLimit(t, "api", "fixed_window", 5, 366*86400e6, 0), "u", 1)
-	trusting := openRedisURL(t, fmt.Sprintf("rediss://127.0.0.1:%d?skip_verify=true", port), 10*time.Second)
+	trusting := openRedisURL(t, fmt.Sprintf("rediss://127.0.0.1:%s?skip_verify=true", port), 10*time.Second)
 	if err := trusting.Load(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	same(t, kindOf(trusting, c), "admitted")
-	same(t, kindOf(openRedisURL(t, fmt.Sprintf("rediss://127.0.0.1:%d", port), 10*time.Second), c), "network")
-	same(t, kindOf(openRedisURL(t, fmt.Sprintf("redis://127.0.0.1:%d", port), 10*time.Second), c), "network")
+	same(t, kindOf(openRedisURL(t, fmt.Sprintf("rediss://127.0.0.1:%s", port), 10*time.Second), c), "network")
+	same(t, kindOf(openRedisURL(t, fmt.Sprintf("redis://127.0.0.1:%s", port), 10*time.Second), c), "network")
 	same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "4")
 }
 
