@@ -59,9 +59,8 @@ local function option_error(options)
     end
 end
 
--- Which shared dict is too small for what the pack has to keep in it, or nil.
-local function size_error(self, options)
-    local set = self.policy and self.policy:current()
+-- Which shared dict is too small for what the pack has to keep in it with this set, or nil.
+local function size_error(self, options, set)
     return dicts.buckets_error(options.dict or "authz", set, self.redis ~= nil)
         or options.metrics and dicts.counters_error(options.metrics, set)
 end
@@ -376,9 +375,12 @@ function _M.new(options)
             return nil, err
         end
     end
-    problem = size_error(self, options)
+    problem = size_error(self, options, self.policy and self.policy:current())
     if problem then
         error("authz.new: " .. problem, 2)
+    end
+    if self.policy then
+        self.policy:refuse(function(set) return size_error(self, options, set) end)
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)
