@@ -30,6 +30,7 @@ build = {
         ["resty.authz.metrics"] = "resty/authz/metrics.lua",
         ["resty.authz.nginx"] = "resty/authz/nginx.lua",
         ["resty.authz.numbers"] = "resty/authz/numbers.lua",
+        ["resty.authz.options"] = "resty/authz/options.lua",
         ["resty.authz.path"] = "resty/authz/path.lua",
         ["resty.authz.pattern"] = "resty/authz/pattern.lua",
         ["resty.authz.policy"] = "resty/authz/policy.lua",

@@ -198,6 +198,69 @@ func TestALookForANewerPolicyReadsItsHeadAlone(t *testing.T) {
 	}
 }
 
+// A large file that cannot be used is read once, and not every second while it lies there; another is read at once.
+func TestABadFileIsReadOnceUntilItChanges(t *testing.T) {
+	good := string(compile(t, manyOverrides(10)).JSON())
+	n := startPolicyNginx(t, good)
+	bad := string(compile(t, manyOverrides(10000)).JSON())
+	cut := func(text string) {
+		t.Helper()
+		n.replace(t, text)
+		n.await(t, policyVersion(good), fmt.Sprintf(": is cut short or changed: SHA-256 %x, want the version, %s",
+			sha256.Sum256([]byte(text[77:])), policyVersion(bad)))
+	}
+	cut(bad[:len(bad)-2])
+	before := n.bytesRead(t)
+	looks, _ := n.workers(t)
+	await(t, "three looks of both workers", func() bool {
+		now, _ := n.workers(t)
+		return now[0] >= looks[0]+3 && now[1] >= looks[1]+3
+	})
+	if got := n.bytesRead(t) - before; got > 500<<10 {
+		t.Errorf("three looks of two workers at a bad file read %d bytes, want a hundred a look, and no megabyte", got)
+	}
+	cut(bad[:len(bad)-1]) // as when it is being written
+	n.replace(t, bad)
+	n.await(t, policyVersion(bad), "")
+}
+
+// Memory that is short while a file is read, or anything else that ends the reading, ends no later one.
+func TestAReadingThatFailsInTheMiddleEndsNoLaterOne(t *testing.T) {
+	one, two := string(compile(t, manyOverrides(1)).JSON()), string(compile(t, manyOverrides(2)).JSON())
+	n := startPackNginx(t, 2, `
+		lua_shared_dict watch 1m;
+		init_by_lua_block {
+			require("watch").start(ngx.config.prefix() .. "policy.json")
+			local open = io.open
+			function io.open(path, mode)
+				local file, err = open(path, mode)
+				if not file or not open(ngx.config.prefix() .. "short") then return file, err end
+				local function read(_, bytes)
+					if bytes == 77 then return file:read(bytes) end
+					error("not enough memory", 0)
+				end
+				return {
+					read = read, setvbuf = function() end, close = function() file:close() end,
+					seek = function(_, whence) return file:seek(whence) end,
+				}
+			end
+		}
+		init_worker_by_lua_block { require("watch").work() }
+		server {
+			listen LISTEN;
+			location /workers { content_by_lua_block { require("watch").show() } }
+		}`, map[string]string{"policy.json": one})
+	p := policyNginx{n}
+	n.write(t, "short", "")
+	p.replace(t, two)
+	p.await(t, policyVersion(one), ": not enough memory")
+	if err := os.Remove(filepath.Join(n.dir, "short")); err != nil {
+		t.Fatal(err)
+	}
+	p.replace(t, string(compile(t, manyOverrides(3)).JSON()))
+	p.await(t, policyVersion(string(compile(t, manyOverrides(3)).JSON())), "")
+}
+
 // bytesRead is what the workers have read from files and sockets.
 func (n policyNginx) bytesRead(t testing.TB) (total int) {
 	t.Helper()

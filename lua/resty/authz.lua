@@ -6,11 +6,10 @@
 
 local attrs = require "resty.authz.attrs"
 local decision = require "resty.authz.decision"
-local dicts = require "resty.authz.dicts"
-local duration = require "resty.authz.duration"
 local metrics = require "resty.authz.metrics"
 local nginx = require "resty.authz.nginx"
 local numbers = require "resty.authz.numbers"
+local option = require "resty.authz.options"
 local policy = require "resty.authz.policy"
 local redis = require "resty.authz.redis"
 local refusals = require "resty.authz.refusals"
@@ -24,62 +23,6 @@ local variable = nginx.variable
 local _M = {}
 
 _M._VERSION = "0.1.0"
-
-local OPTIONS = {
-    policy = "string", redis = "table", dict = "string", metrics = "string", headers = "string",
-    retry_after_max = "string", admitted_headers = "boolean", refusal_cache = "boolean",
-}
-local HEADERS = {
-    ietf = {ietf = true}, legacy = {legacy = true}, both = {ietf = true, legacy = true},
-}
-
--- What is wrong with the options, or nil.
-local function option_error(options)
-    if type(options) ~= "table" then
-        return format("the options are a %s, want a table", type(options))
-    end
-    for name, value in pairs(options) do
-        local want = OPTIONS[name]
-        if not want then
-            return tostring(name) .. " is no option, want one of admitted_headers, dict, headers, metrics, "
-                .. "policy, redis, refusal_cache, retry_after_max"
-        elseif type(value) ~= want then
-            return format("%s is a %s, want a %s", name, type(value), want)
-        end
-    end
-    if options.headers and not HEADERS[options.headers] then
-        return format('headers = %q, want "ietf", "legacy" or "both"', options.headers)
-    elseif options.refusal_cache and not (options.policy and options.redis) then
-        return "refusal_cache = true, want policy and redis beside it: it caches what Redis refuses"
-    end
-    for name, dict in pairs({dict = options.dict or "authz", metrics = options.metrics}) do
-        if not ngx.shared[dict] then
-            return format("%s = %q, but nginx.conf has no lua_shared_dict %s", name, dict, dict)
-        end
-    end
-end
-
--- Which shared dict is too small for what the pack has to keep in it, or nil.
-local function size_error(self, options)
-    local set = self.policy and self.policy:current()
-    return dicts.buckets_error(options.dict or "authz", set, self.redis ~= nil)
-        or options.metrics and dicts.counters_error(options.metrics, set)
-end
-
-local function header_style(options)
-    local given = HEADERS[options.headers or "ietf"]
-    local style = {ietf = given.ietf, legacy = given.legacy}
-    if options.retry_after_max then
-        local ms, problem = duration.ms(options.retry_after_max)
-        if problem then
-            return nil, "retry_after_max " .. problem
-        elseif ms % 1000 ~= 0 then
-            return nil, format("retry_after_max = %q, want whole seconds", options.retry_after_max)
-        end
-        style.retry_after_max = ms / 1000
-    end
-    return style
-end
 
 -- A line of the error log every half a minute for each kind of trouble, however many requests have it.
 local function log_seldom(self, kind, text)
@@ -336,10 +279,10 @@ end
 --- new{…} at init: README.md has the options. A mistake in them is an error that blames the caller; what
 -- the world has done (no policy, scripts of another version) is returned as nil and a text.
 function _M.new(options)
-    local problem = option_error(options)
+    local problem = option.problem(options)
     local style
     if not problem then
-        style, problem = header_style(options)
+        style, problem = option.header_style(options)
     end
     if problem then
         error("authz.new: " .. problem, 2)
@@ -376,9 +319,12 @@ function _M.new(options)
             return nil, err
         end
     end
-    problem = size_error(self, options)
+    problem = option.size_problem(options, self.policy and self.policy:current())
     if problem then
         error("authz.new: " .. problem, 2)
+    end
+    if self.policy then
+        self.policy:refuse(function(set) return option.size_problem(options, set) end)
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)

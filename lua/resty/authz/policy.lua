@@ -7,10 +7,14 @@ local match = require "resty.authz.match"
 local now_s = require("resty.authz.nginx").now
 local sha256 = require "resty.authz.sha256"
 
+local abs = math.abs
+
 local _M = {}
 _M.__index = _M
 
 local POLL_S = 1
+local AGAIN_S = 60 -- until what could not be used is tried again, unless it changes before
+local PIECE = 65536 -- bytes
 
 -- {"version":"SHA-256 of what follows"
 local HEAD_BYTES = 77
@@ -114,8 +118,7 @@ local function read_set(text, pause)
     if not version then
         return nil, "begins with " .. text:sub(1, 20) .. ', want {"version":"...", as authz compile writes it'
     end
-    local sum = sha256(text, 32, HEAD_BYTES + 1)
-    pause()
+    local sum = sha256(text, 32, HEAD_BYTES + 1, pause)
     if sum ~= version then
         return nil, "is cut short or changed: SHA-256 " .. sum .. ", want the version, " .. version
     end
@@ -126,32 +129,50 @@ local function read_set(text, pause)
     return set
 end
 
--- What io's read() makes of a file: HEAD_BYTES, or "*a" for all of it.
-local function read(path, what)
+-- The head of a file, and its size; or nil and what is wrong.
+local function read_head(path)
     local file, err = io.open(path, "rb")
     if not file then
         return nil, err
     end
     file:setvbuf("no") -- the head costs the head alone
-    local text = file:read(what) or ""
+    local head = file:read(HEAD_BYTES) or ""
+    local size = file:seek("end")
     file:close()
-    return text
+    return head, size
+end
+
+-- All of a file, or nil and what is wrong.
+local function read_all(path, pause)
+    local file, err = io.open(path, "rb")
+    if not file then
+        return nil, err
+    end
+    local pieces = {}
+    for piece in function() return file:read(PIECE) end do
+        pieces[#pieces + 1] = piece
+        pause()
+    end
+    file:close()
+    return table.concat(pieces)
 end
 
 -- Reads the file: the set and its head, or nil, nil and what is wrong.
-local function load_file(path, pause)
-    local text, err = read(path, "*a")
+local function load_file(path, pause, problem_of)
+    local text, err = read_all(path, pause)
     if not text then
         return nil, nil, err
     end
-    pause()
     local set
     set, err = read_set(text, pause)
-    if not set then
+    err = err or problem_of(set)
+    if err then
         return nil, nil, path .. ": " .. err
     end
     return set, text:sub(1, HEAD_BYTES)
 end
+
+local function nothing() end
 
 --- Reads a policy; returns nil and what is wrong if it cannot be used. A path that does not begin with
 -- "/" is below nginx's prefix, as those in nginx.conf are.
@@ -159,13 +180,19 @@ function _M.new(path)
     if path:sub(1, 1) ~= "/" then
         path = ngx.config.prefix() .. path
     end
-    local set, head, err = load_file(path, function() end)
+    local set, head, err = load_file(path, nothing, nothing)
     if not set then
         return nil, err
     end
     return setmetatable({
         path = path, set = set, head = head, polled_s = now_s(), loaded_s = now_s(), loading = false,
+        problem_of = nothing,
     }, _M)
+end
+
+--- A newer set is refused when problem_of(set) says what is wrong with it; nil: nothing.
+function _M.refuse(policy, problem_of)
+    policy.problem_of = problem_of
 end
 
 -- Notes that a newer file cannot be used, which changes nothing; nil: none is. It is logged when it is
@@ -190,32 +217,49 @@ local function new_pause()
     end
 end
 
--- Reads a newer file and compiles it, by turns with the requests, which have the older set until this one
--- is whole.
-local function load_newer(premature, policy)
+-- Reads a newer file, of this sign, and compiles it, by turns with the requests, which have the older set
+-- until this one is whole. Whatever happens to it, short memory say, the next file has its turn.
+local function load_newer(premature, policy, sign)
     if premature then
         return
     end
     if not policy.failure then
         ngx.log(ngx.NOTICE, "authz: reading newer limits")
     end
-    local set, head, err = load_file(policy.path, new_pause())
+    local ran, set, head, err = pcall(load_file, policy.path, new_pause(), policy.problem_of)
+    policy.loading = false
+    if not ran then
+        set, err = nil, policy.path .. ": " .. tostring(set)
+    end
     note_failure(policy, err)
     if set then
         policy.set, policy.head, policy.loaded_s = set, head, now_s()
         ngx.log(ngx.NOTICE, "authz: new limits, version ", set.version)
+    else
+        policy.refused, policy.refused_s = sign, now_s()
     end
-    policy.loading = false
+end
+
+-- Whether a file of this sign was refused lately. It would be read and refused every second otherwise.
+local function refused_lately(policy, sign)
+    return sign == policy.refused and abs(now_s() - policy.refused_s) < AGAIN_S
 end
 
 -- Looks whether there is a newer file.
 local function poll(policy)
-    local head, err = read(policy.path, HEAD_BYTES)
-    if head and head ~= policy.head and not policy.loading then
-        policy.loading, err = ngx.timer.at(0, load_newer, policy)
+    local head, size = read_head(policy.path)
+    if not head or head == policy.head then
+        policy.refused = nil
+        note_failure(policy, not head and size or nil)
+        return
     end
-    if err or head == policy.head then
-        note_failure(policy, err)
+    local sign = head .. size
+    if not policy.loading and not refused_lately(policy, sign) then
+        local err
+        policy.loading, err = ngx.timer.at(0, load_newer, policy, sign)
+        if err then
+            note_failure(policy, err)
+        end
     end
 end
 

@@ -10,7 +10,7 @@ local kind_of = require "resty.authz.kind"
 local now = require("resty.authz.nginx").now
 
 local ceil, min = math.ceil, math.min
-local format = string.format
+local find, format, sub = string.find, string.format, string.sub
 local unpack, type = unpack, type
 
 local _M = {}
@@ -139,6 +139,13 @@ local function set_timeouts(self, connection, left_ms)
     end
 end
 
+-- An error of Redis without what it, or a proxy before it, quotes of a command that it does not know: the
+-- password may be among that.
+local function without_arguments(err)
+    local at = find(err, ", with args beginning with", 1, true)
+    return at and sub(err, 1, at - 1) or err
+end
+
 -- Sends a command, of a call that began at begun_s. reply, or nil, the error's text and kind; the connection
 -- is closed then. The varargs, which LuaJIT does not compile here, keep it from one piece of this and of the
 -- library's loop over the arguments: it made that anew for each request, at more than twice the cost of all.
@@ -157,6 +164,7 @@ local function command(self, connection, begun_s, name, ...)
     end
     if reply then return reply end -- ngx.null, for one, is no error
     if reply == false then
+        err = without_arguments(err)
         local kind = kind_of.reply(err)
         if kind ~= "noscript" then connection:close() end
         return nil, err, kind
@@ -205,14 +213,23 @@ local function malformed(text, ...)
     return nil, "Redis sent no reply of our script: " .. format(text, ...), "malformed"
 end
 
--- Whether a reply is what the script writes: so many numbers. Anything else is an error, and never taken
--- for an answer.
-local function is_numbers(reply, n)
+-- Whether four numbers of a reply, from `at` on, are a result: no number that the scripts never write may be
+-- taken for an answer.
+local function is_row(reply, at)
+    local allowed, remaining, wait_us, reset_us = reply[at], reply[at + 1], reply[at + 2], reply[at + 3]
+    return (allowed == 0 or allowed == 1)
+        and type(remaining) == "number" and remaining >= 0
+        and type(wait_us) == "number" and wait_us >= -1
+        and type(reset_us) == "number" and reset_us >= 0
+end
+
+-- Whether a reply is what the script writes: n numbers, in rows of four; those of take follow a status.
+local function is_reply(reply, n)
     if type(reply) ~= "table" or #reply ~= n then return false end
-    for i = 1, n do
-        if type(reply[i]) ~= "number" then return false end
+    for at = 1 + n % 4, n, 4 do
+        if not is_row(reply, at) then return false end
     end
-    return true
+    return n % 4 == 0 or type(reply[1]) == "number"
 end
 
 --- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
@@ -231,9 +248,9 @@ function _M:call(script, n, ...)
         reply, err, kind = command(self, connection, begun_s, "eval", script.text, ...)
     end
     if not reply then return nil, err, kind end
-    if not is_numbers(reply, n) then
+    if not is_reply(reply, n) then
         connection:close()
-        return malformed("want %d numbers", n)
+        return malformed("want %d numbers in their bounds", n)
     end
     connection:set_keepalive(self.idle_ms, self.pool_size)
     return reply
@@ -274,7 +291,7 @@ end
 
 local function cost_text(cost)
     local text = cost == 1 and "1" or format("%d", cost)
-    return text
+    return text -- no tail call into format, for the reason that nginx.lua gives
 end
 
 -- The result in the four numbers of a reply that begin at `at`.
