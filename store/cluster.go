@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -47,33 +48,32 @@ type look struct {
 const (
 	lookTime = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
 	restful  = 100 * time.Millisecond // between two looks
-	patience = time.Minute            // with those that have a request under way at a node without slots
+	farewell = time.Minute            // of a node without slots, at which requests may be under way
 )
 
 func newCluster(p *site, o RedisOptions) *cluster {
 	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
 		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
 	if o.Turned != nil {
-		c.breaker = newBreaker(func(ctx context.Context) error {
-			_, err := c.servers(ctx)
-			return err
-		}, func(err error) { o.Turned("cluster", err) })
+		c.breaker = newBreaker(c.see, func(err error) { o.Turned("cluster", err) })
 	}
 	return c
 }
 
+// close closes all that is open. It holds up nobody else: to close a connection with TLS may take seconds.
 func (c *cluster) close() (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
 	c.breaker.stop()
-	for _, n := range c.nodes {
-		err = cmp.Or(err, n.Close())
-	}
+	c.mu.Lock()
+	c.closed = true
+	nodes := slices.Collect(maps.Values(c.nodes))
 	for n, timer := range c.retired {
 		if timer.Stop() {
-			n.Close()
+			nodes = append(nodes, n)
 		}
+	}
+	c.mu.Unlock()
+	for _, n := range nodes {
+		err = cmp.Or(err, n.Close())
 	}
 	return err
 }
@@ -186,6 +186,17 @@ func (c *cluster) refresh() *look {
 	return l
 }
 
+// see waits for the look that was begun last. It is what the breaker in front of all nodes asks.
+func (c *cluster) see(ctx context.Context) error {
+	l := c.refresh()
+	select {
+	case <-l.over:
+		return sorted(l.err)
+	case <-ctx.Done():
+		return sorted(ctx.Err())
+	}
+}
+
 // read asks some nodes who has which slots. The first answer counts.
 func (c *cluster) read() (err error) {
 	type answer struct {
@@ -267,29 +278,25 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 
 // retire has a node leave, under c.mu. If it has slots again, it comes anew.
 func (c *cluster) retire(n *Redis) {
-	c.retired[n] = time.AfterFunc(patience, func() {
+	c.retired[n] = time.AfterFunc(farewell, func() {
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		delete(c.retired, n)
-		n.Close()
+		c.mu.Unlock()
+		n.Close() // which may take seconds
 	})
 }
 
 // servers are those that have slots.
 func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
-	l := c.refresh()
+	if known := c.known(); len(known) > 0 {
+		c.refresh()
+		return known, nil
+	}
+	err := c.see(ctx)
 	if known := c.known(); len(known) > 0 {
 		return known, nil
 	}
-	select {
-	case <-l.over:
-	case <-ctx.Done():
-		return nil, sorted(ctx.Err())
-	}
-	if known := c.known(); len(known) > 0 {
-		return known, nil
-	}
-	return nil, sorted(l.err)
+	return nil, err
 }
 
 func (c *cluster) known() []*Redis {
