@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,36 +198,78 @@ func (c *cluster) see(ctx context.Context) error {
 	}
 }
 
-// read asks some nodes who has which slots. The first answer counts.
+// A view is what a node says of the slots.
+type view struct {
+	from  *Redis
+	slots []redis.ClusterSlot
+	epoch int64 // grows whenever a slot has a new owner; -1: the node does not see a cluster that works
+	err   error
+}
+
+// read asks some nodes who has which slots. Who knows of the latest change is believed: a node that was
+// away hears of it within seconds. Those that do not answer are not waited for, once one has.
 func (c *cluster) read() (err error) {
-	type answer struct {
-		from  *Redis
-		slots []redis.ClusterSlot
-		err   error
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(c.timeout, lookTime))
 	defer cancel()
 	some := c.some()
-	said := make(chan answer, len(some))
+	said := make(chan view, len(some))
 	for _, n := range some {
-		go func() {
-			cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
-			err := n.client.Process(ctx, cmd)
-			said <- answer{n, cmd.Val(), err}
-		}()
+		go func() { said <- n.view(ctx) }()
 	}
+	var enough <-chan time.Time
+	var best *view
 	for range some {
-		switch a := <-said; {
-		case a.err != nil:
-			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.Addr(), a.err))
-		case len(a.slots) == 0:
-			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.Addr())}))
-		default:
-			c.set(a.slots, a.from)
+		select {
+		case <-enough:
+			c.set(best.slots, best.from)
 			return nil
+		case v := <-said:
+			switch {
+			case v.err != nil:
+				err = cmp.Or(err, fmt.Errorf("%s: %w", v.from.Addr(), v.err))
+				continue
+			case len(v.slots) == 0:
+				err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", v.from.Addr())}))
+				continue
+			case best == nil || v.epoch > best.epoch:
+				best = &v
+			}
+			if enough == nil {
+				enough = time.After(grace(c.timeout))
+			}
 		}
 	}
-	return err
+	if best == nil {
+		return err
+	}
+	c.set(best.slots, best.from)
+	return nil
+}
+
+func (r *Redis) view(ctx context.Context) view {
+	slots := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
+	info := redis.NewStringCmd(ctx, "cluster", "info")
+	pipe := r.client.Pipeline()
+	pipe.Process(ctx, slots)
+	pipe.Process(ctx, info)
+	_, failed := pipe.Exec(ctx)
+	v := view{from: r, slots: slots.Val(), err: slots.Err()}
+	if v.err == nil && info.Err() == nil {
+		v.err = failed // before anything was sent
+	}
+	// An account that may not ask for all there is to know has the epoch 0.
+	for line := range strings.Lines(info.Val()) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "cluster_state":
+			if value != "ok" {
+				v.epoch = -1
+				return v
+			}
+		case "cluster_current_epoch":
+			v.epoch, _ = strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return v
 }
 
 // some are nodes to be asked: three that have slots, and two of those that the URL names.

@@ -20,7 +20,7 @@ type sentinels struct {
 }
 
 func newSentinels(p *site, o RedisOptions) (*sentinels, error) {
-	s := &sentinels{master: p.master, connect: p.client.Dialer, grace: min(o.Timeout/8, 250*time.Millisecond)}
+	s := &sentinels{master: p.master, connect: p.client.Dialer, grace: grace(o.Timeout)}
 	if s.connect == nil {
 		s.connect = new(net.Dialer).DialContext
 	}
@@ -38,6 +38,9 @@ func newSentinels(p *site, o RedisOptions) (*sentinels, error) {
 	}
 	return s, nil
 }
+
+// grace is how long the others are waited for when one of several has answered.
+func grace(timeout time.Duration) time.Duration { return min(timeout/8, 250*time.Millisecond) }
 
 func (s *sentinels) close() {
 	for _, c := range s.clients {
