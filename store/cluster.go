@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,33 +49,32 @@ type look struct {
 const (
 	lookTime = 500 * time.Millisecond // for a look, at least: no request waits for it longer than it has time
 	restful  = 100 * time.Millisecond // between two looks
-	patience = time.Minute            // with those that have a request under way at a node without slots
+	farewell = time.Minute            // of a node without slots, at which requests may be under way
 )
 
 func newCluster(p *site, o RedisOptions) *cluster {
 	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
 		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
 	if o.Turned != nil {
-		c.breaker = newBreaker(func(ctx context.Context) error {
-			_, err := c.servers(ctx)
-			return err
-		}, func(err error) { o.Turned("cluster", err) })
+		c.breaker = newBreaker(c.see, func(err error) { o.Turned("cluster", err) })
 	}
 	return c
 }
 
+// close closes all that is open. It holds up nobody else: to close a connection with TLS may take seconds.
 func (c *cluster) close() (err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
 	c.breaker.stop()
-	for _, n := range c.nodes {
-		err = cmp.Or(err, n.Close())
-	}
+	c.mu.Lock()
+	c.closed = true
+	nodes := slices.Collect(maps.Values(c.nodes))
 	for n, timer := range c.retired {
 		if timer.Stop() {
-			n.Close()
+			nodes = append(nodes, n)
 		}
+	}
+	c.mu.Unlock()
+	for _, n := range nodes {
+		err = cmp.Or(err, n.Close())
 	}
 	return err
 }
@@ -186,36 +187,89 @@ func (c *cluster) refresh() *look {
 	return l
 }
 
-// read asks some nodes who has which slots. The first answer counts.
-func (c *cluster) read() (err error) {
-	type answer struct {
-		from  *Redis
-		slots []redis.ClusterSlot
-		err   error
+// see waits for the look that was begun last. It is what the breaker in front of all nodes asks.
+func (c *cluster) see(ctx context.Context) error {
+	l := c.refresh()
+	select {
+	case <-l.over:
+		return sorted(l.err)
+	case <-ctx.Done():
+		return sorted(ctx.Err())
 	}
+}
+
+// A view is what a node says of the slots.
+type view struct {
+	from  *Redis
+	slots []redis.ClusterSlot
+	epoch int64 // grows whenever a slot has a new owner; -1: the node does not see a cluster that works
+	err   error
+}
+
+// read asks some nodes who has which slots. Who knows of the latest change is believed: a node that was
+// away hears of it within seconds. Those that do not answer are not waited for, once one has.
+func (c *cluster) read() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(c.timeout, lookTime))
 	defer cancel()
 	some := c.some()
-	said := make(chan answer, len(some))
+	said := make(chan view, len(some))
 	for _, n := range some {
-		go func() {
-			cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
-			err := n.client.Process(ctx, cmd)
-			said <- answer{n, cmd.Val(), err}
-		}()
+		go func() { said <- n.view(ctx) }()
 	}
+	var enough <-chan time.Time
+	var best *view
 	for range some {
-		switch a := <-said; {
-		case a.err != nil:
-			err = cmp.Or(err, fmt.Errorf("%s: %w", a.from.Addr(), a.err))
-		case len(a.slots) == 0:
-			err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", a.from.Addr())}))
-		default:
-			c.set(a.slots, a.from)
+		select {
+		case <-enough:
+			c.set(best.slots, best.from)
 			return nil
+		case v := <-said:
+			switch {
+			case v.err != nil:
+				err = cmp.Or(err, fmt.Errorf("%s: %w", v.from.Addr(), v.err))
+				continue
+			case len(v.slots) == 0:
+				err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", v.from.Addr())}))
+				continue
+			case best == nil || v.epoch > best.epoch:
+				best = &v
+			}
+			if enough == nil {
+				enough = time.After(grace(c.timeout))
+			}
 		}
 	}
-	return err
+	if best == nil {
+		return err
+	}
+	c.set(best.slots, best.from)
+	return nil
+}
+
+func (r *Redis) view(ctx context.Context) view {
+	slots := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
+	info := redis.NewStringCmd(ctx, "cluster", "info")
+	pipe := r.client.Pipeline()
+	pipe.Process(ctx, slots)
+	pipe.Process(ctx, info)
+	_, failed := pipe.Exec(ctx)
+	v := view{from: r, slots: slots.Val(), err: slots.Err()}
+	if v.err == nil && info.Err() == nil {
+		v.err = failed // before anything was sent
+	}
+	// An account that may not ask for all there is to know has the epoch 0.
+	for line := range strings.Lines(info.Val()) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "cluster_state":
+			if value != "ok" {
+				v.epoch = -1
+				return v
+			}
+		case "cluster_current_epoch":
+			v.epoch, _ = strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return v
 }
 
 // some are nodes to be asked: three that have slots, and two of those that the URL names.
@@ -267,29 +321,25 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 
 // retire has a node leave, under c.mu. If it has slots again, it comes anew.
 func (c *cluster) retire(n *Redis) {
-	c.retired[n] = time.AfterFunc(patience, func() {
+	c.retired[n] = time.AfterFunc(farewell, func() {
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		delete(c.retired, n)
-		n.Close()
+		c.mu.Unlock()
+		n.Close() // which may take seconds
 	})
 }
 
 // servers are those that have slots.
 func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
-	l := c.refresh()
+	if known := c.known(); len(known) > 0 {
+		c.refresh()
+		return known, nil
+	}
+	err := c.see(ctx)
 	if known := c.known(); len(known) > 0 {
 		return known, nil
 	}
-	select {
-	case <-l.over:
-	case <-ctx.Done():
-		return nil, sorted(ctx.Err())
-	}
-	if known := c.known(); len(known) > 0 {
-		return known, nil
-	}
-	return nil, sorted(l.err)
+	return nil, err
 }
 
 func (c *cluster) known() []*Redis {

@@ -70,7 +70,7 @@ func (c *cluster) get(ctx context.Context, key string) (string, error) {
 			return "", nil
 		case next == nil || hop == maxHops:
 			c.heed(err)
-			return text, err
+			return text, sorted(err)
 		}
 		n, asking = next, word == "ASK"
 	}

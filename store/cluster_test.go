@@ -1,8 +1,13 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -105,5 +110,106 @@ func TestNobodyIsHeldForARequestThatIsRefused(t *testing.T) {
 	noHold(parts)
 	if got := fmt.Sprint(parts[0].results, parts[1].results); got != "[{true 0 0 0} {false 0 7 0}] [{true 0 0 0}]" {
 		t.Errorf("got %s, want no wait but that of the refusal", got)
+	}
+}
+
+// silent is a server that takes connections and says nothing.
+func silent(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// Masters that are known are no answer to the question who has a slot: its breaker stays open until
+// somebody answers it.
+func TestAProbeOfAClusterWaitsForALook(t *testing.T) {
+	r, err := OpenRedis(RedisOptions{URL: "redis://" + silent(t) + "?cluster=true", Timeout: 10 * time.Millisecond, Turned: func(string, error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := r.cluster
+	c.set([]redis.ClusterSlot{{End: 9, Nodes: []redis.ClusterNode{{Addr: c.site.addrs[0]}}}}, c.node(c.site.addrs[0]))
+	if servers, err := r.Servers(t.Context()); len(servers) != 1 || err != nil {
+		t.Errorf("%d servers, %v, want one that is known", len(servers), err)
+	}
+	if _, err := c.owner(10, time.Now()); Kind(err) != "timeout" {
+		t.Errorf("the owner of a slot that nobody has: %v, want a timeout", err)
+	}
+	if err := c.breaker.ping(t.Context()); reached(err) {
+		t.Errorf("the probe says %v, want that nobody answers", err)
+	}
+}
+
+// lingering is a connection that takes its time to close.
+type lingering struct {
+	net.Conn
+	closing, closed chan struct{}
+}
+
+func (l lingering) Close() error {
+	l.closing <- struct{}{}
+	<-l.closed
+	return l.Conn.Close()
+}
+
+func TestAConnectionThatClosesSlowlyHoldsUpNobody(t *testing.T) {
+	r, err := OpenRedis(RedisOptions{URL: "redis://" + silent(t) + "?cluster=true", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, made := r.cluster, lingering{closing: make(chan struct{}, 9), closed: make(chan struct{})}
+	dialled := make(chan struct{})
+	c.site.client.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		defer close(dialled)
+		made.Conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+		return made, err
+	}
+	var all sync.WaitGroup
+	all.Go(func() { c.node(c.site.addrs[0]).Ping(t.Context()) })
+	<-dialled
+	all.Go(func() { r.Close() })
+	<-made.closing
+	if c.mu.TryLock() {
+		c.mu.Unlock()
+	} else {
+		t.Error("whoever asks for a node waits for the connection")
+	}
+	close(made.closed)
+	all.Wait()
+}
+
+// What Redis quotes of a command that it does not know may be the password.
+func TestNoErrorOfGetQuotesAPassword(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, strings.Repeat("-ERR unknown command `HELLO`, with args beginning with: `2` `auth` `default` `s3cr3t` \r\n", 9))
+		}
+	}()
+	for _, query := range []string{"", "?cluster=true"} {
+		r, err := OpenRedis(RedisOptions{URL: "redis://" + l.Addr().String() + query, Password: "s3cr3t", Timeout: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if c := r.cluster; c != nil { // it has found its nodes
+			c.set([]redis.ClusterSlot{{End: slotCount - 1, Nodes: []redis.ClusterNode{{Addr: c.site.addrs[0]}}}}, c.node(c.site.addrs[0]))
+		}
+		if _, err := r.Get(t.Context(), "authz:v1:epoch"); err == nil || strings.Contains(err.Error(), "s3cr3t") || Kind(err) == "" {
+			t.Errorf("%q: Get says %v", query, err)
+		}
 	}
 }

@@ -108,7 +108,7 @@ func (r *Redis) Get(ctx context.Context, key string) (string, error) {
 	if err == redis.Nil {
 		return "", nil
 	}
-	return text, err
+	return text, sorted(err)
 }
 
 // Servers are the servers that keep the buckets: r itself, or the masters of the cluster.

@@ -168,7 +168,7 @@ func (o RedisOptions) clientOf(one string) (*redis.Options, error) {
 		return nil, err
 	}
 	// Nothing is sent twice, and little beside what is asked: one dial and one HELLO, no CLIENT
-	// SETINFO, no push messages.
+	// SETINFO, no push messages, without which tlsConn.SyscallConn is safe.
 	c.MaxRetries, c.DialerRetries = -1, 1
 	c.Protocol, c.DisableIdentity, c.PipelinePoolSize = 2, true, -1
 	// The context's deadline counts. Half of it may pass in waiting for a connection, so that an

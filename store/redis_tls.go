@@ -69,7 +69,9 @@ func (c tlsConn) Write(b []byte) (int, error) {
 }
 
 // SyscallConn lets go-redis find out before it sends a request that a connection is dead, as it does
-// without TLS.
+// without TLS. go-redis warns of that: it takes a record of TLS that waits to be read for a push message,
+// reads on without a deadline, and may wait forever. It does so only with RESP 3: here is RESP 2, where
+// it closes a connection on which anything waits to be read.
 func (c tlsConn) SyscallConn() (syscall.RawConn, error) {
 	return c.NetConn().(syscall.Conn).SyscallConn()
 }

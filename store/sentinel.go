@@ -13,14 +13,14 @@ import (
 // sentinels are the Sentinels that watch over a master. They are asked where it is for each new
 // connection: go-redis's own failover client asks one of them as long as that one hangs.
 type sentinels struct {
-	master   string
-	clients  []*redis.Client // a Sentinel each
-	connect  func(ctx context.Context, network, addr string) (net.Conn, error)
-	patience time.Duration // for the others, when one has answered
+	master  string
+	clients []*redis.Client // a Sentinel each
+	connect func(ctx context.Context, network, addr string) (net.Conn, error)
+	grace   time.Duration // for the others, when one has answered
 }
 
 func newSentinels(p *site, o RedisOptions) (*sentinels, error) {
-	s := &sentinels{master: p.master, connect: p.client.Dialer, patience: min(o.Timeout/8, 250*time.Millisecond)}
+	s := &sentinels{master: p.master, connect: p.client.Dialer, grace: grace(o.Timeout)}
 	if s.connect == nil {
 		s.connect = new(net.Dialer).DialContext
 	}
@@ -38,6 +38,9 @@ func newSentinels(p *site, o RedisOptions) (*sentinels, error) {
 	}
 	return s, nil
 }
+
+// grace is how long the others are waited for when one of several has answered.
+func grace(timeout time.Duration) time.Duration { return min(timeout/8, 250*time.Millisecond) }
 
 func (s *sentinels) close() {
 	for _, c := range s.clients {
@@ -86,7 +89,7 @@ func (s *sentinels) find(ctx context.Context) (addr string, err error) {
 				addr, epoch = one.addr, one.epoch
 			}
 			if enough == nil {
-				enough = time.After(s.patience)
+				enough = time.After(s.grace)
 			}
 		}
 	}

@@ -63,6 +63,11 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ *store.Redis) {
 		same(t, fmt.Sprint(n > 40), "true")
 	}
 
+	// An account that may not ask how new the news of a node is has to believe all alike.
+	same(t, fmt.Sprint(c.nodes[0].Do(context.Background(), "acl", "dryrun", "enough", "cluster", "info").Val()), "OK")
+	older := openRedisURL(t, c.account(t, "older", append(rules, "-cluster|info")...), 10*time.Second)
+	same(t, kindOf(older, check(roomy(t)[0], "a", 1)), "admitted")
+
 	blind := openRedisURL(t, c.account(t, "blind", append(rules, "-cluster|slots")...), 10*time.Second)
 	err := blind.Load(context.Background())
 	if store.Kind(err) != "noperm" || !strings.Contains(err.Error(), "cluster|slots") {
