@@ -80,7 +80,8 @@ func (f *serveCmd) style() headerStyle {
 
 // Run serves until SIGTERM or SIGINT. Whoever reads the log as JSON finds there too why it did not.
 func (f *serveCmd) Run(c *console) error {
-	log := f.logger(c.err)
+	log, queue := f.queued(c.err)
+	defer queue.end()
 	err := f.serve(log)
 	if err != nil && f.LogFormat == "json" {
 		log.Error("cannot serve", "error", err.Error())
