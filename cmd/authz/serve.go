@@ -185,7 +185,7 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	}
 	show := s.metrics.breakers()
 	redis, err := f.open(func(server string, err error) {
-		show(err != nil)
+		show(err != nil && err != store.ErrRetired)
 		s.outage.turned(server, err)
 	})
 	if err != nil {
