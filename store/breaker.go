@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,8 +40,8 @@ type breaker struct {
 // after the one that counted before, so that it takes more than one hiccup, however many met that.
 const inARow = 3
 
-// A probe follows the one before by firstPause, then by twice as long each time, up to lastPause, which
-// leaves it time to be answered within a second of Redis's return. A breaker that opens soon after it has
+// A probe follows the one before by firstPause, then by twice as long each time, up to lastPause, which is
+// also the longest that it waits for an answer: Redis is asked again within a second of its return. A breaker that opens soon after it has
 // closed goes on where it was.
 const (
 	firstPause = 10 * time.Millisecond
@@ -66,8 +67,11 @@ func (e *openError) Error() string {
 }
 func (e *openError) Unwrap() error { return e.cause }
 
+// ErrRetired is why the breaker of a node closes that has no slots any more: nobody asks it.
+var ErrRetired = errors.New("nobody asks this server any more")
+
 // newBreaker makes a breaker that is closed, and probes by ping. It tells turned of each change, one after
-// the other: why it opens, or nil when it closes.
+// the other: why it opens, or when it closes nil or ErrRetired, which is for ping to say.
 func newBreaker(ping func(context.Context) error, turned func(error)) *breaker {
 	b := &breaker{ping: ping, turned: turned, machine: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= inARow },
@@ -111,7 +115,8 @@ func (b *breaker) weigh(turn uint64, err error) {
 		return // what was under way; the probes decide
 	}
 	reached := reached(err)
-	b.byClients = ClientCanCause(err) || b.byClients && err != nil
+	// Who began before the latest failure that counts is of the same crowd, and waited for the same silence.
+	b.byClients = err != nil && (b.byClients || ClientCanCause(err) && turn == b.turn.Load())
 	b.shaky.Store(b.byClients || !reached)
 	switch {
 	case Kind(err) == "queue":
@@ -146,6 +151,7 @@ func (b *breaker) cause() error {
 // probe pings until that is answered, be it with an error: then the requests will say what is wrong, each
 // under its own kind.
 func (b *breaker) probe() {
+	var last error
 	for began := time.Now(); b.machine.State() != gobreaker.StateClosed; {
 		b.pause = min(max(2*b.pause, firstPause), lastPause)
 		select {
@@ -154,7 +160,12 @@ func (b *breaker) probe() {
 		case <-time.After(max(b.pause-time.Since(began), firstPause)):
 		}
 		began = time.Now()
-		b.machine.Execute(func() (struct{}, error) { return struct{}{}, b.ping(b.life) })
+		b.machine.Execute(func() (struct{}, error) {
+			ctx, cancel := context.WithTimeout(b.life, lastPause)
+			defer cancel()
+			last = b.ping(ctx)
+			return struct{}{}, last
+		})
 		if b.life.Err() != nil {
 			return // and what the ping said was that
 		}
@@ -166,5 +177,9 @@ func (b *breaker) probe() {
 	b.byClients = false
 	b.shaky.Store(false)
 	b.open.Store(nil)
-	b.turned(nil)
+	if errors.Is(last, ErrRetired) {
+		b.turned(ErrRetired)
+	} else {
+		b.turned(nil)
+	}
 }

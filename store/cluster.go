@@ -131,7 +131,7 @@ func address(addr string, from *Redis) string {
 func (c *cluster) ping(ctx context.Context, n *Redis) error {
 	c.refresh()
 	if !slices.Contains(c.known(), n) {
-		return nil
+		return ErrRetired
 	}
 	return n.Ping(ctx)
 }

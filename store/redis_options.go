@@ -41,10 +41,13 @@ type RedisOptions struct {
 
 	// Turned, if there is one, has a breaker in front of Redis: after three failures in a row that say
 	// that it cannot be reached, a Take fails at once, with an error of kind "breaker", until Redis
-	// answers a ping. It is told of each change: of which server, and why its breaker opens, or nil when
-	// it closes.
+	// answers a ping. It is told of each change: of which server, and why its breaker opens, or when it
+	// closes nil, or ErrRetired if nobody asks that server any more.
 	Turned func(server string, err error)
 }
+
+// IsCluster says whether the options name a cluster.
+func (r *Redis) IsCluster() bool { return r.cluster != nil }
 
 // A site is where the options lead.
 type site struct {

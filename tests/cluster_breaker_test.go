@@ -76,7 +76,7 @@ func TestABreakerOfANodeThatIsReplacedCloses(t *testing.T) {
 		return strings.Contains(a.logged(), "the breaker is open")
 	})
 	await(t, "replica that has taken over", func() bool { return check() == "200" })
-	a.await(t, "the breaker is closed: Redis answers\" server="+master.addr)
+	a.await(t, "the breaker is closed: nobody asks this server any more\" server="+master.addr)
 	a.breakerMetrics(t, `openings_total 1 state{state="closed"} 1 state{state="open"} 0`)
 }
 

@@ -40,6 +40,8 @@ type doctor struct {
 	server *store.Redis // that is being looked at: in a cluster one after the other
 	name   string       // of the keys there, which nobody else has
 	keys   []string     // that may be there
+
+	everlasting bool // the account may not have a log expire
 }
 
 // patience is how long the doctor waits for an answer: longer than authz would, to see what is slow.

@@ -66,10 +66,3 @@ func speaksRedis(addr string) bool {
 	_, err = c.Read(first[:])
 	return err == nil && (first[0] == '+' || first[0] == '-')
 }
-
-// wantsCluster says whether the URL is that of a cluster.
-func (f *redisFlags) wantsCluster() bool {
-	address, query, _ := strings.Cut(f.Redis, "?")
-	values, _ := url.ParseQuery(query)
-	return values.Get("cluster") == "true" || strings.Contains(address[strings.LastIndexByte(address, '@')+1:], ",") && !values.Has("master")
-}

@@ -54,7 +54,7 @@ func (d *doctor) identity() {
 	switch {
 	case about["mode"] == "sentinel":
 		d.wrong("server", "%s is a Sentinel, want ?master=NAME in the URL", name)
-	case about["mode"] == "cluster" && !d.wantsCluster():
+	case about["mode"] == "cluster" && !d.redis.IsCluster():
 		d.wrong("server", "%s is a node of a cluster, want ?cluster=true in the URL", name)
 	case about["role"] == "replica" || about["role"] == "slave":
 		d.wrong("server", "%s is a replica%s and takes no writes, want its master", name, d.master())

@@ -26,7 +26,7 @@ type outage struct {
 	kind     string // of the latest
 	failures int
 	lines    map[string]*line     // by kind
-	opened   map[string]time.Time // breakers, by server
+	opened   map[string]time.Time // breakers that are open, by server
 }
 
 // A line is what the log has of a kind of failure.
@@ -140,14 +140,20 @@ func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping f
 	}()
 }
 
-// turned says that the breaker in front of a server has opened, and why, or that it has closed. With that
+// turned says that the breaker in front of a server has opened, and why, or that it has closed, since Redis
+// answers (nil) or nobody asks it. With that
 // line, the failures of kind "breaker" have had theirs.
 func (o *outage) turned(server string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	if err == nil {
-		o.log.Info("the breaker is closed: Redis answers", "server", server, "open_for", now.Sub(o.opened[server]).Round(time.Millisecond))
+	if err == nil || err == store.ErrRetired {
+		why := "Redis answers"
+		if err != nil {
+			why = err.Error()
+		}
+		o.log.Info("the breaker is closed: "+why, "server", server, "open_for", now.Sub(o.opened[server]).Round(time.Millisecond))
+		delete(o.opened, server)
 		return
 	}
 	if o.opened == nil {

@@ -190,5 +190,13 @@ func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		o.turned("/none", nil)
 		check(`level=INFO msg="the breaker is closed: Redis answers" server=/none open_for=42s`)
+		o.turned("/none", down)
+		out.Reset()
+		time.Sleep(time.Second)
+		o.turned("/none", store.ErrRetired)
+		check(`level=INFO msg="the breaker is closed: nobody asks this server any more" server=/none open_for=1s`)
+		if len(o.opened) != 0 {
+			t.Errorf("%v are open, want none", o.opened)
+		}
 	})
 }

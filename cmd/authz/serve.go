@@ -80,7 +80,8 @@ func (f *serveCmd) style() headerStyle {
 
 // Run serves until SIGTERM or SIGINT. Whoever reads the log as JSON finds there too why it did not.
 func (f *serveCmd) Run(c *console) error {
-	log := f.logger(c.err)
+	log, queue := f.queued(c.err)
+	defer queue.end()
 	err := f.serve(log)
 	if err != nil && f.LogFormat == "json" {
 		log.Error("cannot serve", "error", err.Error())
@@ -184,7 +185,7 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 	}
 	show := s.metrics.breakers()
 	redis, err := f.open(func(server string, err error) {
-		show(err != nil)
+		show(err != nil && err != store.ErrRetired)
 		s.outage.turned(server, err)
 	})
 	if err != nil {
