@@ -29,13 +29,13 @@ type cluster struct {
 	breaker  *breaker                       // in front of the question who has a slot
 	pendings sync.Pool                      // of *pending
 
-	owners [slotCount]atomic.Pointer[Redis] // of the slots, as far as known; written under mu
+	owners [slotCount]atomic.Pointer[Server] // of the slots, as far as known; written under mu
 
 	mu      sync.Mutex
-	nodes   map[string]*Redis      // by address
-	masters []*Redis               // those with slots
-	retired map[*Redis]*time.Timer // those without, until they are closed
-	look    *look                  // the latest
+	nodes   map[string]*Server      // by address
+	masters []*Server               // those with slots
+	retired map[*Server]*time.Timer // those without, until they are closed
+	look    *look                   // the latest
 	closed  bool
 }
 
@@ -52,17 +52,19 @@ const (
 	farewell = time.Minute            // of a node without slots, at which requests may be under way
 )
 
+func (*cluster) IsCluster() bool { return true }
+
 func newCluster(p *site, o RedisOptions) *cluster {
 	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
-		nodes: map[string]*Redis{}, retired: map[*Redis]*time.Timer{}}
+		nodes: map[string]*Server{}, retired: map[*Server]*time.Timer{}}
 	if o.Turned != nil {
 		c.breaker = newBreaker(c.see, func(err error) { o.Turned("cluster", err) })
 	}
 	return c
 }
 
-// close closes all that is open. It holds up nobody else: to close a connection with TLS may take seconds.
-func (c *cluster) close() (err error) {
+// Close is Redis.Close. It holds up nobody else: to close a connection with TLS may take seconds.
+func (c *cluster) Close() (err error) {
 	c.breaker.stop()
 	c.mu.Lock()
 	c.closed = true
@@ -80,14 +82,14 @@ func (c *cluster) close() (err error) {
 }
 
 // node is the node at an address.
-func (c *cluster) node(addr string) *Redis {
+func (c *cluster) node(addr string) *Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.find(addr)
 }
 
 // moved is that node, which has a slot now.
-func (c *cluster) moved(slot int, addr string) *Redis {
+func (c *cluster) moved(slot int, addr string) *Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.find(addr)
@@ -98,7 +100,7 @@ func (c *cluster) moved(slot int, addr string) *Redis {
 }
 
 // find is node, under c.mu.
-func (c *cluster) find(addr string) *Redis {
+func (c *cluster) find(addr string) *Server {
 	n := c.nodes[addr]
 	if n == nil {
 		n = newServer(c.site.at(addr), c.timeout)
@@ -114,7 +116,7 @@ func (c *cluster) find(addr string) *Redis {
 }
 
 // address is where a node is that another names, which may leave out what is the same for itself.
-func address(addr string, from *Redis) string {
+func address(addr string, from *Server) string {
 	i := strings.LastIndexByte(addr, ':')
 	if i < 0 {
 		return addr
@@ -128,7 +130,7 @@ func address(addr string, from *Redis) string {
 }
 
 // ping is what the breaker in front of a node asks. A node without slots is not waited for: nobody asks it.
-func (c *cluster) ping(ctx context.Context, n *Redis) error {
+func (c *cluster) ping(ctx context.Context, n *Server) error {
 	c.refresh()
 	if !slices.Contains(c.known(), n) {
 		return ErrRetired
@@ -137,7 +139,7 @@ func (c *cluster) ping(ctx context.Context, n *Redis) error {
 }
 
 // owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.
-func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
+func (c *cluster) owner(slot int, deadline time.Time) (*Server, error) {
 	if n := c.owners[slot].Load(); n != nil {
 		return n, nil
 	}
@@ -150,7 +152,7 @@ func (c *cluster) owner(slot int, deadline time.Time) (*Redis, error) {
 	return n, err
 }
 
-func (c *cluster) findOwner(slot int, deadline time.Time) (*Redis, error) {
+func (c *cluster) findOwner(slot int, deadline time.Time) (*Server, error) {
 	l := c.refresh()
 	select {
 	case <-l.over:
@@ -200,7 +202,7 @@ func (c *cluster) see(ctx context.Context) error {
 
 // A view is what a node says of the slots.
 type view struct {
-	from  *Redis
+	from  *Server
 	slots []redis.ClusterSlot
 	epoch int64 // grows whenever a slot has a new owner; -1: the node does not see a cluster that works
 	err   error
@@ -246,7 +248,7 @@ func (c *cluster) read() (err error) {
 	return nil
 }
 
-func (r *Redis) view(ctx context.Context) view {
+func (r *Server) view(ctx context.Context) view {
 	slots := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // Redis 6 has nothing newer
 	info := redis.NewStringCmd(ctx, "cluster", "info")
 	pipe := r.client.Pipeline()
@@ -273,8 +275,8 @@ func (r *Redis) view(ctx context.Context) view {
 }
 
 // some are nodes to be asked: three that have slots, and two of those that the URL names.
-func (c *cluster) some() (nodes []*Redis) {
-	add := func(n *Redis) {
+func (c *cluster) some() (nodes []*Server) {
+	add := func(n *Server) {
 		if !slices.Contains(nodes, n) {
 			nodes = append(nodes, n)
 		}
@@ -291,10 +293,10 @@ func (c *cluster) some() (nodes []*Redis) {
 }
 
 // set takes over who has which slots, as a node says.
-func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
+func (c *cluster) set(ranges []redis.ClusterSlot, from *Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var owners [slotCount]*Redis
+	var owners [slotCount]*Server
 	c.masters = nil
 	for _, r := range ranges {
 		if len(r.Nodes) == 0 {
@@ -320,7 +322,7 @@ func (c *cluster) set(ranges []redis.ClusterSlot, from *Redis) {
 }
 
 // retire has a node leave, under c.mu. If it has slots again, it comes anew.
-func (c *cluster) retire(n *Redis) {
+func (c *cluster) retire(n *Server) {
 	c.retired[n] = time.AfterFunc(farewell, func() {
 		c.mu.Lock()
 		delete(c.retired, n)
@@ -329,8 +331,8 @@ func (c *cluster) retire(n *Redis) {
 	})
 }
 
-// servers are those that have slots.
-func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
+// Servers are those that have slots.
+func (c *cluster) Servers(ctx context.Context) ([]*Server, error) {
 	if known := c.known(); len(known) > 0 {
 		c.refresh()
 		return known, nil
@@ -342,15 +344,21 @@ func (c *cluster) servers(ctx context.Context) ([]*Redis, error) {
 	return nil, err
 }
 
-func (c *cluster) known() []*Redis {
+func (c *cluster) known() []*Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.masters)
 }
 
+// Load is Redis.Load.
+func (c *cluster) Load(ctx context.Context) error { return c.each(ctx, (*Server).Load) }
+
+// Ping is Redis.Ping.
+func (c *cluster) Ping(ctx context.Context) error { return c.each(ctx, (*Server).Ping) }
+
 // each does something with all of them at the same time.
-func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) error) error {
-	servers, err := c.servers(ctx)
+func (c *cluster) each(ctx context.Context, do func(*Server, context.Context) error) error {
+	servers, err := c.Servers(ctx)
 	errs := make(chan error, len(servers))
 	for _, n := range servers {
 		go func() {
@@ -367,8 +375,8 @@ func (c *cluster) each(ctx context.Context, do func(*Redis, context.Context) err
 	return err
 }
 
-// unreachable is why a breaker is open, in front of one of them or of all.
-func (c *cluster) unreachable() error {
+// Unreachable is why a breaker is open, in front of one of them or of all.
+func (c *cluster) Unreachable() error {
 	err := c.breaker.cause()
 	for _, n := range c.known() {
 		err = cmp.Or(err, n.Unreachable())

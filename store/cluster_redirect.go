@@ -12,7 +12,7 @@ import (
 
 // redirect reads an answer that proves that nothing has run, and says where to ask next: MOVED and ASK
 // name a node, TRYAGAIN means the same one. It is nil for any other answer.
-func (c *cluster) redirect(err error, from *Redis) (word string, next *Redis) {
+func (c *cluster) redirect(err error, from *Server) (word string, next *Server) {
 	var said redis.Error
 	if err == nil || !errors.As(err, &said) {
 		return "", nil
@@ -43,8 +43,8 @@ func (c *cluster) heed(err error) {
 	}
 }
 
-// get is Redis.Get.
-func (c *cluster) get(ctx context.Context, key string) (string, error) {
+// Get is Redis.Get.
+func (c *cluster) Get(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
@@ -77,7 +77,7 @@ func (c *cluster) get(ctx context.Context, key string) (string, error) {
 }
 
 // runApart sends a call whose requests cannot share an EVALSHA: one for each slot, all in one write.
-func (r *Redis) runApart(ctx context.Context, c *call) {
+func (r *Server) runApart(ctx context.Context, c *call) {
 	calls := r.divide(c)
 	if unknown := r.pipeline(ctx, calls, "evalsha", r.take.SHA); len(unknown) > 0 {
 		r.pipeline(ctx, unknown, "eval", r.take.Text)
@@ -90,7 +90,7 @@ func (r *Redis) runApart(ctx context.Context, c *call) {
 }
 
 // divide makes a call for each slot, and for each request that goes apart.
-func (r *Redis) divide(c *call) (calls []*call) {
+func (r *Server) divide(c *call) (calls []*call) {
 	members := slices.Clone(c.members)
 	slices.SortStableFunc(members, func(p, q *pending) int { return p.slot - q.slot })
 	var one *call
@@ -106,7 +106,7 @@ func (r *Redis) divide(c *call) (calls []*call) {
 }
 
 // pipeline ends each call with what came of it, and returns those whose script Redis does not know.
-func (r *Redis) pipeline(ctx context.Context, calls []*call, command any, script string) (unknown []*call) {
+func (r *Server) pipeline(ctx context.Context, calls []*call, command any, script string) (unknown []*call) {
 	pipe, sent := r.client.Pipeline(), make([]*redis.RawWriteToCmd, len(calls))
 	for i, c := range calls {
 		if c.members[0].asking {

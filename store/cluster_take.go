@@ -17,9 +17,12 @@ const maxHops = 8
 // and nothing has run.
 var errTorn = errors.New("the keys of the request are being moved")
 
-// take is Store.Take. A request whose keys share a slot is one call. Otherwise all parts are peeked at
+// Take is Store.Take. A request whose keys share a slot is one call. Otherwise all parts are peeked at
 // at the same time, and charged at the same time only if all of them allow.
-func (c *cluster) take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+func (c *cluster) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+	if len(checks) == 0 {
+		return dst, nil
+	}
 	deadline := time.Now().Add(c.timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
@@ -143,7 +146,7 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 }
 
 // put asks a node, if its breaker lets it. After an error p is not to be used.
-func (r *Redis) put(p *pending, nowUS int64) error {
+func (r *Server) put(p *pending, nowUS int64) error {
 	turn, err := r.breaker.begin()
 	switch {
 	case err != nil:

@@ -39,7 +39,7 @@ func TestASlotIsThatOfTheHashTag(t *testing.T) {
 func TestAnAddressMayLeaveOutWhatIsTheSame(t *testing.T) {
 	is := func(addr, want string) {
 		t.Helper()
-		from := &Redis{client: redis.NewClient(&redis.Options{Addr: "10.0.0.1:7000"})}
+		from := &Server{client: redis.NewClient(&redis.Options{Addr: "10.0.0.1:7000"})}
 		defer from.Close()
 		if got := address(addr, from); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)
@@ -132,7 +132,7 @@ func TestAProbeOfAClusterWaitsForALook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	c := r.cluster
+	c := r.(*cluster)
 	c.set([]redis.ClusterSlot{{End: 9, Nodes: []redis.ClusterNode{{Addr: c.site.addrs[0]}}}}, c.node(c.site.addrs[0]))
 	if servers, err := r.Servers(t.Context()); len(servers) != 1 || err != nil {
 		t.Errorf("%d servers, %v, want one that is known", len(servers), err)
@@ -162,7 +162,7 @@ func TestAConnectionThatClosesSlowlyHoldsUpNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, made := r.cluster, lingering{closing: make(chan struct{}, 9), closed: make(chan struct{})}
+	c, made := r.(*cluster), lingering{closing: make(chan struct{}, 9), closed: make(chan struct{})}
 	dialled := make(chan struct{})
 	c.site.client.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		defer close(dialled)
@@ -205,7 +205,7 @@ func TestNoErrorOfGetQuotesAPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		if c := r.cluster; c != nil { // it has found its nodes
+		if c, ok := r.(*cluster); ok { // it has found its nodes
 			c.set([]redis.ClusterSlot{{End: slotCount - 1, Nodes: []redis.ClusterNode{{Addr: c.site.addrs[0]}}}}, c.node(c.site.addrs[0]))
 		}
 		if _, err := r.Get(t.Context(), "authz:v1:epoch"); err == nil || strings.Contains(err.Error(), "s3cr3t") || Kind(err) == "" {

@@ -14,9 +14,35 @@ import (
 )
 
 // Redis keeps the buckets in a Redis server that all instances share, or in those of a cluster. Now is
-// that server's clock.
-type Redis struct {
-	cluster   *cluster // its nodes are a Redis each; the rest is for a single server, which is most often all there is
+// the clock of whichever server keeps a bucket.
+type Redis interface {
+	Store
+
+	// Load loads every script. Take does without, but has to send the text then, once.
+	Load(context.Context) error
+
+	// Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
+	// account that may Take may Ping.
+	Ping(context.Context) error
+
+	// Get reads a text, "" if there is none, within the timeout.
+	Get(ctx context.Context, key string) (string, error)
+
+	// IsCluster says whether it is a cluster.
+	IsCluster() bool
+
+	// Servers are the servers that keep the buckets: a single one, or the masters of the cluster.
+	Servers(context.Context) ([]*Server, error)
+
+	// Unreachable is why a breaker is open, nil while all are closed or there is none.
+	Unreachable() error
+
+	// Close closes the connections.
+	Close() error
+}
+
+// A Server is a single server, or a node of a cluster.
+type Server struct {
 	sentinels *sentinels
 	client    *redis.Client
 	timeout   time.Duration
@@ -30,13 +56,13 @@ type Redis struct {
 
 // OpenRedis makes the client and connects to nothing yet: a Redis that is down is found out by
 // Load, Ping and Take. The error says what is wrong with the options.
-func OpenRedis(o RedisOptions) (*Redis, error) {
+func OpenRedis(o RedisOptions) (Redis, error) {
 	p, err := o.site()
 	switch {
 	case err != nil:
 		return nil, err
 	case p.cluster:
-		return &Redis{cluster: newCluster(p, o)}, nil
+		return newCluster(p, o), nil
 	}
 	options := p.at("")
 	var s *sentinels
@@ -54,8 +80,8 @@ func OpenRedis(o RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-func newServer(options *redis.Options, timeout time.Duration) *Redis {
-	r := &Redis{
+func newServer(options *redis.Options, timeout time.Duration) *Server {
+	r := &Server{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
 		take:     redisscripts.Take(),
@@ -66,11 +92,8 @@ func newServer(options *redis.Options, timeout time.Duration) *Redis {
 	return r
 }
 
-// Load loads every script into Redis. Take does without, but has to send the text then, once.
-func (r *Redis) Load(ctx context.Context) error {
-	if r.cluster != nil {
-		return r.cluster.each(ctx, (*Redis).Load)
-	}
+// Load is Redis.Load.
+func (r *Server) Load(ctx context.Context) error {
 	for _, s := range redisscripts.All() {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
@@ -83,12 +106,8 @@ func (r *Redis) Load(ctx context.Context) error {
 	return nil
 }
 
-// Ping asks whether Redis answers within the timeout. It calls the script for no request, so that an
-// account that may Take may Ping.
-func (r *Redis) Ping(ctx context.Context) error {
-	if r.cluster != nil {
-		return r.cluster.each(ctx, (*Redis).Ping)
-	}
+// Ping is Redis.Ping.
+func (r *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	c := r.calls.Get().(*call)
@@ -97,11 +116,8 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return r.run(ctx, c)
 }
 
-// Get reads a text, "" if there is none, within the timeout.
-func (r *Redis) Get(ctx context.Context, key string) (string, error) {
-	if r.cluster != nil {
-		return r.cluster.get(ctx, key)
-	}
+// Get is Redis.Get.
+func (r *Server) Get(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	text, err := r.client.Get(ctx, key).Result()
@@ -111,39 +127,27 @@ func (r *Redis) Get(ctx context.Context, key string) (string, error) {
 	return text, sorted(err)
 }
 
-// Servers are the servers that keep the buckets: r itself, or the masters of the cluster.
-func (r *Redis) Servers(ctx context.Context) ([]*Redis, error) {
-	if r.cluster != nil {
-		return r.cluster.servers(ctx)
-	}
-	return []*Redis{r}, nil
-}
+// Servers is r itself.
+func (r *Server) Servers(context.Context) ([]*Server, error) { return []*Server{r}, nil }
+
+func (*Server) IsCluster() bool { return false }
 
 // Addr is where a server is: host:port, the path of a socket, or the name that Sentinels know.
-func (r *Redis) Addr() string { return r.client.Options().Addr }
+func (r *Server) Addr() string { return r.client.Options().Addr }
 
-// Do sends a command to a server, not to a cluster, and returns its reply as go-redis does, within the
-// timeout.
-func (r *Redis) Do(ctx context.Context, words ...any) (any, error) {
+// Do sends a command, and returns its reply as go-redis does, within the timeout.
+func (r *Server) Do(ctx context.Context, words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	reply, err := r.client.Do(ctx, words...).Result()
 	return reply, sorted(err)
 }
 
-// Unreachable is why a breaker is open, nil while all are closed or there is none.
-func (r *Redis) Unreachable() error {
-	if r.cluster != nil {
-		return r.cluster.unreachable()
-	}
-	return r.breaker.cause()
-}
+// Unreachable is Redis.Unreachable.
+func (r *Server) Unreachable() error { return r.breaker.cause() }
 
-// Close closes the connections.
-func (r *Redis) Close() error {
-	if r.cluster != nil {
-		return r.cluster.close()
-	}
+// Close is Redis.Close.
+func (r *Server) Close() error {
 	if r.sentinels != nil {
 		defer r.sentinels.close()
 	}
@@ -154,12 +158,9 @@ func (r *Redis) Close() error {
 // Take is Store.Take in one EVALSHA, which it may share with others. Kind names its errors.
 //
 // It takes the timeout at most, or until the deadline of ctx; ctx is not heeded otherwise.
-func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
-	switch {
-	case len(checks) == 0:
+func (r *Server) Take(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+	if len(checks) == 0 {
 		return dst, nil
-	case r.cluster != nil:
-		return r.cluster.take(ctx, nowUS, checks, peek, dst)
 	}
 	turn, err := r.breaker.begin()
 	if err != nil {
@@ -170,7 +171,7 @@ func (r *Redis) Take(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	return dst, err
 }
 
-func (r *Redis) ask(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
+func (r *Server) ask(ctx context.Context, nowUS int64, checks []limits.Check, peek bool, dst []Result) ([]Result, error) {
 	now := r.lanes.now()
 	deadline := now + r.timeout
 	if d, ok := ctx.Deadline(); ok {
@@ -190,7 +191,7 @@ func (r *Redis) ask(ctx context.Context, nowUS int64, checks []limits.Check, pee
 }
 
 // sendAlone is for a request with a time of its own.
-func (r *Redis) sendAlone(p *pending, nowUS int64) {
+func (r *Server) sendAlone(p *pending, nowUS int64) {
 	c := r.calls.Get().(*call)
 	c.begin(nowUS)
 	c.add(p)
@@ -199,7 +200,7 @@ func (r *Redis) sendAlone(p *pending, nowUS int64) {
 }
 
 // join sends a request, alone if a lane is free, else with others. After an error p is not to be used.
-func (r *Redis) join(p *pending) error {
+func (r *Server) join(p *pending) error {
 	free, err := r.lanes.enter(p)
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func (r *Redis) join(p *pending) error {
 // send sends a call. It is sent once: after a timeout or a lost connection nobody knows whether it was
 // charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and is
 // followed by the text of the script, which Redis knows from then on.
-func (r *Redis) send(c *call, deadline time.Duration) {
+func (r *Server) send(c *call, deadline time.Duration) {
 	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(deadline))
 	defer cancel()
 	if c.mixed {
@@ -240,7 +241,7 @@ func (r *Redis) send(c *call, deadline time.Duration) {
 	c.end(r.run(ctx, c))
 }
 
-func (r *Redis) run(ctx context.Context, c *call) error {
+func (r *Server) run(ctx context.Context, c *call) error {
 	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("evalsha", r.take.SHA)...))
 	if Kind(err) == "noscript" {
 		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))

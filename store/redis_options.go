@@ -46,9 +46,6 @@ type RedisOptions struct {
 	Turned func(server string, err error)
 }
 
-// IsCluster says whether the options name a cluster.
-func (r *Redis) IsCluster() bool { return r.cluster != nil }
-
 // A site is where the options lead.
 type site struct {
 	addrs   []string       // host:port of all that the URL names

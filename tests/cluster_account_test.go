@@ -36,7 +36,7 @@ func (c *redisCluster) account(t *testing.T, name string, rules ...any) string {
 	return "redis://" + name + ":pass@" + strings.TrimPrefix(c.url(), "redis://")
 }
 
-func theReadmesAccount(t *testing.T, c *redisCluster, _ *store.Redis) {
+func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 	rules := clusterAccount(t)
 	s := openRedisURL(t, c.account(t, "enough", rules...), 10*time.Second)
 	if err := s.Load(context.Background()); err != nil {
@@ -93,7 +93,7 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ *store.Redis) {
 }
 
 // The commands take a cluster like any Redis.
-func theCommandsTakeACluster(t *testing.T, c *redisCluster, _ *store.Redis) {
+func theCommandsTakeACluster(t *testing.T, c *redisCluster, _ store.Redis) {
 	for _, n := range c.masters(t) {
 		n.ScriptFlush(context.Background())
 	}

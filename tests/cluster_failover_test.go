@@ -73,7 +73,7 @@ func (t *turns) take() string {
 	return text
 }
 
-func (c *redisCluster) loses(t *testing.T, s *store.Redis, how string, sig syscall.Signal) (dead *clusterNode) {
+func (c *redisCluster) loses(t *testing.T, s store.Redis, how string, sig syscall.Signal) (dead *clusterNode) {
 	t.Helper()
 	ranges := c.slots(t)
 	one := ranges[slices.IndexFunc(ranges, func(r redis.ClusterSlot) bool { return len(r.Nodes) == 2 })]

@@ -182,7 +182,7 @@ func (c *redisCluster) keys(t testing.TB) (n int) {
 }
 
 // openCluster is a store on a cluster, with its scripts loaded.
-func openCluster(t testing.TB, c *redisCluster) *store.Redis {
+func openCluster(t testing.TB, c *redisCluster) store.Redis {
 	t.Helper()
 	s := openRedisURL(t, c.url(), 10e9)
 	if err := s.Load(context.Background()); err != nil {

@@ -201,7 +201,7 @@ func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
 	<-looping
 	same(t, kindOf(s, c), "admitted")
 
-	asUser := func(name string, rules ...any) *store.Redis {
+	asUser := func(name string, rules ...any) store.Redis {
 		t.Helper()
 		if err := r.Do(ctx, append([]any{"acl", "setuser", name, "on", ">pass"}, rules...)...).Err(); err != nil {
 			t.Fatal(err)

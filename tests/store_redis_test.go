@@ -14,7 +14,7 @@ import (
 )
 
 // openRedis is a store on a server of the test's own, which answers when the machine lets it.
-func openRedis(t testing.TB, r *redisServer) *store.Redis {
+func openRedis(t testing.TB, r *redisServer) store.Redis {
 	t.Helper()
 	s := openRedisURL(t, r.url(), 10*time.Second)
 	if err := s.Load(context.Background()); err != nil {
@@ -23,7 +23,7 @@ func openRedis(t testing.TB, r *redisServer) *store.Redis {
 	return s
 }
 
-func openRedisURL(t testing.TB, url string, timeout time.Duration) *store.Redis {
+func openRedisURL(t testing.TB, url string, timeout time.Duration) store.Redis {
 	t.Helper()
 	s, err := store.OpenRedis(store.RedisOptions{URL: url, Timeout: timeout})
 	if err != nil {

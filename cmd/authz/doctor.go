@@ -33,13 +33,13 @@ func (f *doctorCmd) Validate() error {
 // What Redis says is told without what it quotes of a command, and addresses without user and password.
 type doctor struct {
 	*doctorCmd
-	redis  *store.Redis
+	redis  store.Redis
 	report func(word, what, text string)
 	sick   bool
 
-	server *store.Redis // that is being looked at: in a cluster one after the other
-	name   string       // of the keys there, which nobody else has
-	keys   []string     // that may be there
+	server *store.Server // that is being looked at: in a cluster one after the other
+	name   string        // of the keys there, which nobody else has
+	keys   []string      // that may be there
 
 	everlasting bool // the account may not have a log expire
 }
@@ -131,7 +131,7 @@ func (d *doctor) wrong(what, format string, a ...any) {
 }
 
 // warn looks at what can be seen of a Redis without trying anything, and logs what is wrong with it.
-func (f *serveCmd) warn(redis *store.Redis, log *slog.Logger) {
+func (f *serveCmd) warn(redis store.Redis, log *slog.Logger) {
 	d := &doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}
 	d.report = func(word, what, text string) {
 		if word == "wrong" {

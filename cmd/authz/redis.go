@@ -34,7 +34,7 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
 // told of that.
-func (f *redisFlags) open(turned func(server string, err error)) (*store.Redis, error) {
+func (f *redisFlags) open(turned func(server string, err error)) (store.Redis, error) {
 	return store.OpenRedis(store.RedisOptions{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
 		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
@@ -63,7 +63,7 @@ func (f *redisFlags) redacted() string {
 }
 
 // loadScripts loads them with time for a connection that is slow to come.
-func loadScripts(r *store.Redis) error {
+func loadScripts(r store.Redis) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	return r.Load(ctx)

@@ -16,7 +16,7 @@ func epochKey(prefix string) string { return prefix + ":" + redisscripts.Version
 const epochEvery = 500 * time.Millisecond
 
 // remember begins to remember refusals, as long as ctx lasts.
-func (s *service) remember(ctx context.Context, max int, redis *store.Redis, epoch string) {
+func (s *service) remember(ctx context.Context, max int, redis store.Redis, epoch string) {
 	s.refusals = store.NewRefusals(max)
 	s.metrics.watch("authz_refusals", "Refusals that are remembered, to be given again without asking Redis.",
 		func() float64 { return float64(s.refusals.Len()) })
@@ -24,7 +24,7 @@ func (s *service) remember(ctx context.Context, max int, redis *store.Redis, epo
 }
 
 // hearResets forgets all refusals when the epoch has changed. What cannot be read has not.
-func (s *service) hearResets(ctx context.Context, redis *store.Redis, key string) {
+func (s *service) hearResets(ctx context.Context, redis store.Redis, key string) {
 	ticks := time.NewTicker(epochEvery)
 	defer ticks.Stop()
 	var last string
