@@ -105,6 +105,8 @@ func TestADoctorLooksAtEachMaster(t *testing.T) {
 			t.Errorf("it leaves %v behind", keys)
 		}
 	}
+	one := doctor(t, "redis://"+c.masters(t)[0].addr+"?cluster=TRUE") // as the store reads it
+	diagnosis(t, regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(one, "REDIS"), "exit 0\n"+strings.Repeat(well, 3))
 	c.masters(t)[1].ConfigSet(context.Background(), "maxmemory", "1")
 	got := examine()
 	if !strings.HasPrefix(got, "exit 1\n") || strings.Count(got, "wrong ") != 2 || strings.Count(got, "\nwrong    scripts     "+allScripts+": Redis is full") != 1 ||

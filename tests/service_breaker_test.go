@@ -187,6 +187,51 @@ func TestABreakerThatClientsMayHaveOpenedOpensNothing(t *testing.T) {
 	r.signal(t, syscall.SIGCONT)
 }
 
+// However many ask at once, a Redis that falls silent is not their doing: "allow" is what it says.
+func TestACrowdDoesNotMakeASilentRedisItsOwnDoing(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, `
+		[limit.allow]
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "1000000000/d"
+		on_error  = "allow"
+	`), "--redis="+r.url(), "--redis-timeout=1s")
+	var answered, degraded atomic.Int64
+	var end atomic.Bool
+	done := make(chan string)
+	const crowd = 50
+	for range crowd {
+		ask := a.checker()
+		go func() {
+			wrong := ""
+			for !end.Load() {
+				text, err := ask.try("GET /allow", nil, "X-Authz-Degraded")
+				if answered.Add(1); strings.Contains(text, "Degraded") {
+					degraded.Add(1)
+				}
+				if err != nil || !strings.HasPrefix(text, "200") {
+					wrong = fmt.Sprint(text, err)
+				}
+			}
+			done <- wrong
+		}()
+	}
+	await(t, "load", func() bool { return answered.Load() > 20*crowd })
+	same(t, fmt.Sprint(degraded.Load()), "0")
+	r.signal(t, syscall.SIGSTOP)
+	a.await(t, "the breaker is open")
+	ask := a.checker()
+	for range 10 {
+		same(t, ask.check(t, "GET /allow", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=allow")
+	}
+	end.Store(true)
+	for range crowd {
+		same(t, <-done, "")
+	}
+	r.signal(t, syscall.SIGCONT)
+}
+
 // C114: each error of Redis, in both wordings, is answered by on_error, counted under its kind, and told
 // once. Those of a request alone do not open the breaker.
 func TestEveryErrorOfRedisIsAnsweredCountedAndTold(t *testing.T) {
