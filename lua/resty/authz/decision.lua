@@ -252,15 +252,18 @@ end
 
 --- Writes the headers that a refused client gets, likewise; none with a 403.
 function _M.refusal_headers(d, style, header)
-    if d.verdict == "unavailable" then
+    if d.verdict ~= "limited" and d.verdict ~= "unavailable" then
+        return
+    end
+    if d.limit then
         header["X-Authz-Limit"] = d.limit.name
-        header["Retry-After"] = "1"
-    elseif d.verdict == "limited" then
-        local kept = texts(d, style)
-        header["X-Authz-Limit"] = d.limit.name
-        if kept.t then
-            header["Retry-After"] = kept.t
-        end
+    end
+    local kept = d.rate and texts(d, style) -- none of a decision that was made before
+    local retry_after = d.verdict == "unavailable" and "1" or kept and kept.t
+    if retry_after then
+        header["Retry-After"] = retry_after
+    end
+    if kept then
         write(kept, style, header)
     end
 end
