@@ -48,12 +48,13 @@ const (
 
 // lanes is who is under way to Redis, and who waits.
 type lanes struct {
-	mu     sync.Mutex
-	busy   int        // lanes taken; somebody waits only if one is
-	size   float64    // requests in the last calls: a moving average
-	queue  []*pending // who waits, in the order of arrival
-	flying []*call    // calls with more than their sender in them
-	heard  int64      // calls that Redis has answered
+	mu      sync.Mutex
+	busy    int           // lanes taken; somebody waits only if one is
+	size    float64       // requests in the last calls: a moving average
+	queue   []*pending    // who waits, in the order of arrival
+	flying  []*call       // calls with more than their sender in them
+	heard   int64         // calls that Redis has answered
+	heardAt time.Duration // when it answered the latest
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
@@ -101,13 +102,16 @@ func (l *lanes) open() int {
 	return 1
 }
 
+// stale says whether half of the time of p is over.
+func (p *pending) stale(now time.Duration) bool { return now > p.deadline-p.half }
+
 // leader is who of those that wait is to send the next call, or -1: of all that it has room for the one
 // whose deadline comes last. It ends the call for all, and has nobody else's answer to wait for beyond
 // that.
 func (l *lanes) leader(now time.Duration) int {
 	leader, n, keys := -1, 0, 0
 	for i, p := range l.queue {
-		if p.sendBy < now {
+		if p.stale(now) {
 			continue
 		}
 		keys += len(p.keys)
@@ -128,7 +132,7 @@ func (l *lanes) gather(c *call) {
 	defer l.mu.Unlock()
 	now, latest, full := l.now(), c.members[0].deadline+sameTime, false
 	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool {
-		if full || p.sendBy < now || p.deadline > latest {
+		if full || p.stale(now) || p.deadline > latest {
 			return false
 		}
 		if full = len(c.members) == maxBatch || c.keys+len(p.keys) > maxKeys; full {
@@ -153,11 +157,10 @@ func (l *lanes) leave(c *call) {
 	switch {
 	case c.answered:
 		l.heard++
-	case c.late && l.heard > c.heard:
-		// Redis has answered others since this was sent: it does not hang, and those that had to wait
-		// before that are too many.
+		l.heardAt = l.now()
+	case c.late:
 		for _, p := range c.members {
-			if p.waited {
+			if p.waited && l.lives(p, c.heard) {
 				p.err = errCrowded
 			}
 		}
@@ -181,6 +184,12 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
+// lives says whether Redis has answered others since it had answered `heard` calls, and lately: within half
+// of the time that p had. Then it does not hang, and those that wait for it are too many.
+func (l *lanes) lives(p *pending, heard int64) bool {
+	return l.heard > heard && l.now()-l.heardAt < p.half
+}
+
 // expire tells those whose deadline has passed, and comes again at the next deadline.
 func (l *lanes) expire() {
 	l.mu.Lock()
@@ -193,7 +202,7 @@ func (l *lanes) expire() {
 		case p.left:
 		case p.deadline <= now:
 			p.left = true
-			if l.heard > heard {
+			if l.lives(p, heard) {
 				p.wake <- crowded
 			} else {
 				p.wake <- late

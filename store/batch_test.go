@@ -23,7 +23,7 @@ func waiting(t *testing.T, n int) (l *lanes, calls []*call, queue []*pending) {
 	for len(queue) < n {
 		p := pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k"))
 		p.deadline = l.now() + time.Hour
-		p.sendBy = p.deadline
+		p.half = 30 * time.Minute
 		free, err := l.enter(p)
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestTheLatestDeadlineLeads(t *testing.T) {
 // Who has waited for half of its time is left to its deadline, and the lane is for those that have more.
 func TestWhoHasWaitedTooLongIsNotSent(t *testing.T) {
 	l, calls, queue := waiting(t, 4)
-	queue[1].sendBy, queue[3].sendBy = 0, 0
+	queue[1].half, queue[3].half = 2*time.Hour, 2*time.Hour
 	l.leave(calls[0])
 	if got := fmt.Sprint(told(queue)); got != "[- - lead -]" {
 		t.Errorf("got %s, want [- - lead -]", got)

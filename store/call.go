@@ -20,7 +20,7 @@ type pending struct {
 	reply    []int64       // its part of the reply: the status, and four numbers a check
 	err      error         // of the whole call
 	deadline time.Duration // by lanes.now
-	sendBy   time.Duration // likewise: when half of the time is over
+	half     time.Duration // of the time that it has in all
 
 	// In a cluster.
 	slot   int  // of all its keys

@@ -116,7 +116,7 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 	for hop := 0; ; hop++ {
 		now := n.lanes.now()
 		p.err, p.reply, p.deadline = nil, p.reply[:0], deadline.Sub(n.lanes.start)
-		p.sendBy = now + (p.deadline-now)/2
+		p.half = (p.deadline - now) / 2
 		if err := n.put(p, nowUS); err != nil {
 			c.heed(err)
 			return dst, err

@@ -179,7 +179,7 @@ func (r *Server) ask(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	}
 	p := r.pendings.Get().(*pending)
 	p.begin(checks, peek)
-	p.deadline, p.sendBy = deadline, now+(deadline-now)/2
+	p.deadline, p.half = deadline, (deadline-now)/2
 	if nowUS != 0 {
 		r.sendAlone(p, nowUS)
 	} else if err := r.join(p); err != nil {
