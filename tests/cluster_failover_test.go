@@ -58,7 +58,7 @@ func (t *turns) turned(server string, err error) {
 	if t.open == nil {
 		t.open = map[string]int{}
 	}
-	if err != nil {
+	if err != nil && err != store.ErrRetired {
 		t.open[server]++
 	} else {
 		t.open[server]--

@@ -69,6 +69,9 @@ func (n *puppet) answer(words []string) string {
 	case "hello":
 		return "-ERR unknown command 'hello'\r\n"
 	case "cluster":
+		if words[1] == "info" {
+			return "$41\r\ncluster_state:ok\r\ncluster_current_epoch:1\r\n"
+		}
 		return n.owners
 	case "asking":
 		n.heard = append(n.heard, words[0])
