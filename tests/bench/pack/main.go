@@ -143,6 +143,7 @@ func (b *bench) fail(format string, a ...any) {
 func (b *bench) compare(what, byHand, pack string, rounds, status int) {
 	for _, path := range []string{byHand, pack} {
 		b.status(path) // the only one that the sides which refuse admit
+		b.status(path) // nginx has logged it when this one is answered
 		b.measure(path, status)
 	}
 	var hand, ours, ratios, handUS, oursUS, ratiosUS []float64
