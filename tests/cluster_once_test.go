@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 )
@@ -51,31 +50,15 @@ func startRedisAt(t testing.TB, args ...string) (r *redisServer, port string) {
 // the first reply to an EVALSHA: after that the connection is handed to after, and closed.
 func cutAfterTake(t *testing.T, port string, after func(client net.Conn)) string {
 	t.Helper()
-	front := freePort(t)
-	l, err := net.Listen("tcp", "127.0.0.1:"+front)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	t.Cleanup(func() { l.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer client.Close()
-				server, err := net.Dial("tcp", "127.0.0.1:"+port)
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				passUntilTake(client, server, after)
-			})
+	front := listenFor(t, "tcp", "127.0.0.1:0", func(client net.Conn) {
+		server, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return
 		}
+		defer server.Close()
+		passUntilTake(client, server, after)
 	})
-	return front
+	return fmt.Sprint(front.(*net.TCPAddr).Port)
 }
 
 func passUntilTake(client, server net.Conn, after func(net.Conn)) {

@@ -29,34 +29,19 @@ func startPuppet(t *testing.T, says ...string) *puppet {
 	t.Helper()
 	n := &puppet{port: freePort(t), says: says}
 	n.owners = fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$0\r\n\r\n:%s\r\n$40\r\n%040d\r\n", n.port, 1) // at the host that was asked
-	l, err := net.Listen("tcp", "127.0.0.1:"+n.port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	t.Cleanup(func() { l.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			client, err := l.Accept()
+	listenFor(t, "tcp", "127.0.0.1:"+n.port, func(client net.Conn) {
+		for in := bufio.NewReader(client); ; {
+			command, err := wholeCommand(in)
 			if err != nil {
 				return
 			}
-			serving.Go(func() {
-				defer client.Close()
-				for in := bufio.NewReader(client); ; {
-					command, err := wholeCommand(in)
-					if err != nil {
-						return
-					}
-					var words []string
-					for i, line := range strings.Split(string(command), "\r\n") {
-						if i > 0 && i%2 == 0 {
-							words = append(words, line)
-						}
-					}
-					io.WriteString(client, n.answer(words))
+			var words []string
+			for i, line := range strings.Split(string(command), "\r\n") {
+				if i > 0 && i%2 == 0 {
+					words = append(words, line)
 				}
-			})
+			}
+			io.WriteString(client, n.answer(words))
 		}
 	})
 	return n

@@ -63,7 +63,22 @@ func passOn(client, server net.Conn) {
 func inFrontOf(t *testing.T, r *redisServer, pass func(client, server net.Conn)) string {
 	t.Helper()
 	path := filepath.Join(socketDir(t), "front.sock")
-	l, err := net.Listen("unix", path)
+	listenFor(t, "unix", path, func(client net.Conn) {
+		server, err := net.Dial("unix", r.socket)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer server.Close()
+		pass(client, server)
+	})
+	return "unix://" + path
+}
+
+// listenFor hands each connection to serve, and closes it after that. It ends with the test.
+func listenFor(t *testing.T, network, addr string, serve func(client net.Conn)) net.Addr {
+	t.Helper()
+	l, err := net.Listen(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,17 +92,11 @@ func inFrontOf(t *testing.T, r *redisServer, pass func(client, server net.Conn))
 			}
 			serving.Go(func() {
 				defer client.Close()
-				server, err := net.Dial("unix", r.socket)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer server.Close()
-				pass(client, server)
+				serve(client)
 			})
 		}
 	})
-	return "unix://" + path
+	return l.Addr()
 }
 
 // left is what a check would still admit.
