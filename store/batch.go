@@ -52,13 +52,13 @@ type lanes struct {
 	busy    int           // lanes taken; somebody waits only if one is
 	size    float64       // requests in the last calls: a moving average
 	queue   []*pending    // who waits, in the order of arrival
-	flying  []*call       // calls with more than their sender in them
+	flying  []*call       // what is under way
 	heard   int64         // calls that Redis has answered
 	heardAt time.Duration // when it answered the latest
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
-	watchAt time.Duration // no later than the first deadline of those who wait; 0: nobody waits
+	watchAt time.Duration // no later than the first deadline of those who wait or are under way; 0: there is none
 }
 
 func (l *lanes) init() {
@@ -84,11 +84,15 @@ func (l *lanes) enter(p *pending) (free bool, err error) {
 	}
 	p.waited, p.heard = true, l.heard
 	l.queue = append(l.queue, p)
-	if l.watchAt == 0 || p.deadline < l.watchAt {
-		l.watchAt = p.deadline
-		l.watch.Reset(p.deadline - l.now())
-	}
+	l.watchFor(p.deadline)
 	return false, nil
+}
+
+func (l *lanes) watchFor(deadline time.Duration) {
+	if l.watchAt == 0 || deadline < l.watchAt {
+		l.watchAt = deadline
+		l.watch.Reset(deadline - l.now())
+	}
 }
 
 // open is how many calls may be under way now.
@@ -126,7 +130,8 @@ func (l *lanes) leader(now time.Duration) int {
 	return leader
 }
 
-// gather adds to the call of its sender what waits and has room in it, the longest waiting first.
+// gather adds to the call of its sender what waits and has room in it, the longest waiting first, and
+// begins it.
 func (l *lanes) gather(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,19 +146,25 @@ func (l *lanes) gather(c *call) {
 		c.add(p)
 		return true
 	})
+	l.begin(c)
+}
+
+// begin has a call under way, until it leaves.
+func (l *lanes) begin(c *call) {
+	deadline := c.members[0].deadline
 	c.heard = l.heard
-	if len(c.members) > 1 {
-		l.flying = append(l.flying, c)
-	}
+	c.term = &term{deadline: l.start.Add(deadline), done: make(chan struct{})}
+	l.flying = append(l.flying, c)
+	l.watchFor(deadline)
 }
 
 // leave gives the lane of a call that has returned to one of those that wait, and then its members
 // their answers.
 func (l *lanes) leave(c *call) {
 	l.mu.Lock()
-	if i := slices.Index(l.flying, c); i >= 0 {
-		l.flying = slices.Delete(l.flying, i, i+1)
-	}
+	i := slices.Index(l.flying, c)
+	l.flying = slices.Delete(l.flying, i, i+1)
+	c.term.end(context.Canceled)
 	switch {
 	case c.answered:
 		l.heard++
@@ -190,7 +201,8 @@ func (l *lanes) lives(p *pending, heard int64) bool {
 	return l.heard > heard && l.now()-l.heardAt < p.half
 }
 
-// expire tells those whose deadline has passed, and comes again at the next deadline.
+// expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next
+// deadline.
 func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,8 +226,14 @@ func (l *lanes) expire() {
 	}
 	l.queue = slices.DeleteFunc(l.queue, func(p *pending) bool { return isLate(p, p.heard) })
 	for _, c := range l.flying {
-		for _, p := range c.members[1:] { // the first is the sender, and go-redis keeps its deadline
+		for _, p := range c.members[1:] { // the first is the sender, whose deadline is the call's
 			isLate(p, c.heard)
+		}
+		switch deadline := c.members[0].deadline; {
+		case deadline <= now:
+			c.term.end(context.DeadlineExceeded)
+		case l.watchAt == 0 || deadline < l.watchAt:
+			l.watchAt = deadline
 		}
 	}
 	if l.watchAt != 0 {

@@ -29,13 +29,23 @@ func waiting(t *testing.T, n int) (l *lanes, calls []*call, queue []*pending) {
 			t.Fatal(err)
 		}
 		if free {
-			calls = append(calls, new(call))
-			calls[len(calls)-1].add(p)
+			c := new(call)
+			c.add(p)
+			l.begin(c)
+			calls = append(calls, c)
 		} else {
 			queue = append(queue, p)
 		}
 	}
 	return l, calls, queue
+}
+
+// callOf is the call that p leads.
+func (l *lanes) callOf(p *pending) *call {
+	c := new(call)
+	c.add(p)
+	l.gather(c)
+	return c
 }
 
 // told is the signals that have come.
@@ -63,9 +73,7 @@ func TestWhoWaitsSharesTheNextCall(t *testing.T) {
 	is("- - -")
 	l.leave(calls[0])
 	is("- - lead")
-	next := new(call)
-	next.add(queue[2])
-	l.gather(next)
+	next := l.callOf(queue[2])
 	if want := []*pending{queue[2], queue[0], queue[1]}; !slices.Equal(next.members, want) {
 		t.Errorf("the call has %d members, want the leader and those that came before it", len(next.members))
 	}
@@ -96,13 +104,15 @@ func TestLanesOpenAndClose(t *testing.T) {
 
 	l, calls, _ = waiting(t, maxBatch)
 	is("4 open 2 busy")
+	late := pendingOf(false)
+	late.deadline = l.now() + 2*time.Hour
 	for i := range 2 {
-		if free, err := l.enter(pendingOf(false)); !free || err != nil {
+		if free, err := l.enter(late); !free || err != nil {
 			t.Errorf("lane %d: %v %v, want a free one", i+3, free, err)
 		}
 	}
 	is("4 open 4 busy")
-	l.gather(calls[0])
+	l.callOf(late)
 	is("2 open 4 busy")
 	l.leave(calls[1])
 	is("2 open 3 busy")
@@ -134,9 +144,7 @@ func TestWhoHasWaitedTooLongIsNotSent(t *testing.T) {
 	if got := fmt.Sprint(told(queue)); got != "[- - lead -]" {
 		t.Errorf("got %s, want [- - lead -]", got)
 	}
-	next := new(call)
-	next.add(queue[2])
-	l.gather(next)
+	next := l.callOf(queue[2])
 	if len(next.members) != 2 || next.members[1] != queue[0] || len(l.queue) != 2 {
 		t.Errorf("the call has %d members and %d wait, want 2 and 2", len(next.members), len(l.queue))
 	}
@@ -156,12 +164,9 @@ func TestACallIsBounded(t *testing.T) {
 	l.busy = 1 // the others' lanes are closed
 	for range 5 {
 		l.leave(lane)
-		lane = new(call)
 		for i, s := range told(queue) {
 			if s == "lead" {
-				lane.begin(0)
-				lane.add(queue[i])
-				l.gather(lane)
+				lane = l.callOf(queue[i])
 			}
 		}
 		sizes += fmt.Sprint(len(lane.members), ":", lane.keys, " ")
@@ -186,9 +191,7 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 	if got := fmt.Sprint(told(queue)); got != "[- - - lead]" {
 		t.Fatal(got)
 	}
-	flying := new(call)
-	flying.add(queue[3])
-	l.gather(flying)
+	flying := l.callOf(queue[3])
 	for _, p := range queue[:2] {
 		p.deadline = l.now()
 	}
@@ -215,9 +218,7 @@ func TestACallThatOthersOvertookIsOneOfACrowd(t *testing.T) {
 	l, calls, queue := waiting(t, 2)
 	calls[0].end(nil)
 	l.leave(calls[0])
-	slow := new(call)
-	slow.add(queue[1])
-	l.gather(slow)
+	slow := l.callOf(queue[1])
 	calls[1].end(nil)
 	l.leave(calls[1])
 	slow.end(&kindError{"timeout", context.DeadlineExceeded})
@@ -249,9 +250,7 @@ func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
 		}
 		queue = append(queue, younger)
 		got := expire(queue[0], younger) // before they are sent
-		next := new(call)
-		next.add(queue[3])
-		l.gather(next)
+		next := l.callOf(queue[3])
 		got += ", " + expire(queue[1]) // under way
 		for _, c := range []*call{next, calls[1]} {
 			c.end(&kindError{"timeout", context.DeadlineExceeded})

@@ -113,6 +113,7 @@ type call struct {
 	rows    []row
 	words   []any // the whole command; points into the fields above and into the members
 
+	term     *term
 	heard    int64 // lanes.heard when it was sent
 	answered bool  // Redis has sent a reply, or an error of its own
 	late     bool  // it has not in time

@@ -192,10 +192,12 @@ func (r *Server) ask(ctx context.Context, nowUS int64, checks []limits.Check, pe
 
 // sendAlone is for a request with a time of its own.
 func (r *Server) sendAlone(p *pending, nowUS int64) {
+	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(p.deadline))
+	defer cancel()
 	c := r.calls.Get().(*call)
 	c.begin(nowUS)
 	c.add(p)
-	r.send(c, p.deadline)
+	r.send(ctx, c)
 	r.calls.Put(c)
 }
 
@@ -222,7 +224,7 @@ func (r *Server) join(p *pending) error {
 	r.lanes.gather(c)
 	func() {
 		defer r.lanes.leave(c)
-		r.send(c, p.deadline)
+		r.send(c.term, c)
 	}()
 	r.calls.Put(c)
 	return nil
@@ -231,9 +233,7 @@ func (r *Server) join(p *pending) error {
 // send sends a call. It is sent once: after a timeout or a lost connection nobody knows whether it was
 // charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and is
 // followed by the text of the script, which Redis knows from then on.
-func (r *Server) send(c *call, deadline time.Duration) {
-	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(deadline))
-	defer cancel()
+func (r *Server) send(ctx context.Context, c *call) {
 	if c.mixed {
 		r.runApart(ctx, c)
 		return

@@ -26,20 +26,21 @@ func BenchmarkTakeRedis(b *testing.B) {
 	sha := redisscripts.Take().SHA
 	l := newLimit(b, "api", "token_bucket", 1000000, 1e6, 1000000)
 	for _, callers := range []int{1, 8, 64, 256} {
-		keys := make([]limits.Check, callers)
-		for i := range keys {
-			keys[i] = check(l, fmt.Sprint("ip=203.0.113.", i), 1)
+		asked := make([][]limits.Check, callers)
+		for i := range asked {
+			asked[i] = []limits.Check{check(l, fmt.Sprint("ip=203.0.113.", i), 1)}
 		}
-		loop := func(name string, take func(c limits.Check) error) {
+		loop := func(name string, take func(checks []limits.Check, dst []store.Result) error) {
 			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
 				b.ReportAllocs()
 				before, ourUS, redisUS := r.calls(b, "evalsha"), ownCPU(), r.cpuUS(b)
 				var all sync.WaitGroup
 				for i := range callers {
 					n := (b.N + i) / callers
+					dst := make([]store.Result, 1)
 					all.Go(func() {
 						for range n {
-							if err := take(keys[i]); err != nil {
+							if err := take(asked[i], dst[:0]); err != nil {
 								b.Error(err)
 								return
 							}
@@ -52,12 +53,12 @@ func BenchmarkTakeRedis(b *testing.B) {
 				b.ReportMetric(float64(b.N)/float64(r.calls(b, "evalsha")-before), "takes/call")
 			})
 		}
-		loop("take", func(c limits.Check) error {
-			var dst [1]store.Result
-			_, err := s.Take(context.Background(), 0, []limits.Check{c}, false, dst[:0])
+		loop("take", func(checks []limits.Check, dst []store.Result) error {
+			_, err := s.Take(context.Background(), 0, checks, false, dst)
 			return err
 		})
-		loop("plain", func(c limits.Check) error {
+		loop("plain", func(checks []limits.Check, _ []store.Result) error {
+			c := checks[0]
 			ctx, cancel := context.WithTimeout(context.Background(), 10e9)
 			defer cancel()
 			return client.EvalSha(ctx, sha, []string{string(c.Key)}, 0, 1, 1, c.Rate.N, c.Rate.W, c.Rate.Capacity, 1).Err()
