@@ -26,7 +26,7 @@ type Script struct {
 	SHA     string // SHA-1 of Text, 40 lower-case hex digits
 }
 
-// names begins with take, which the service runs; the others are for callers of one algorithm.
+// names begins with take; the others are for one check alone.
 var names = [...]string{
 	"take", "token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter",
 }
@@ -40,7 +40,7 @@ func All() []Script {
 	return all
 }
 
-// Take decides whole requests, many in one call; it is the script that the service runs.
+// Take decides whole requests, many in one call.
 func Take() Script { return script("take") }
 
 func script(name string) Script {

@@ -30,7 +30,7 @@ func twoMembers() (c *call, first, second []limits.Check) {
 	c.begin(0)
 	c.add(pendingOf(false, first...))
 	c.add(pendingOf(true, second...))
-	c.args("evalsha", "abc")
+	c.args(false)
 	return c, first, second
 }
 
@@ -83,7 +83,7 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 		c, first, _ := twoMembers()
 		c.send(reply)
 		dst, err := c.members[0].results(first, nil)
-		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no reply of the script take: "+why; got != want {
+		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no reply of a script: "+why; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}
@@ -114,6 +114,59 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 	bad("0 numbers for a request, want 9", "")
 }
 
+// A check that is alone in a call goes to the script of its algorithm, which says no status.
+func TestACheckAloneIsOfItsOwnScript(t *testing.T) {
+	limit := limitOf(limits.SlidingCounter)
+	limit.Rate.OffsetUS = 17
+	peek := false
+	is := func(words, reply, want string) {
+		t.Helper()
+		checks := []limits.Check{checkOf(limit, "k")}
+		checks[0].Cost = 3
+		p := pendingOf(peek, checks...)
+		checks[0].Key = []byte("k")
+		var c call
+		for _, whole := range []bool{false, true} {
+			c.begin(0)
+			c.add(p)
+			script := scriptOf[limit.Algorithm]
+			got, want := strings.Replace(wordsOf(c.args(whole)), script.Text, "TEXT", 1), "evalsha "+script.SHA+" 1 k "+words
+			if whole {
+				want = "eval TEXT 1 k " + words
+			}
+			if got != want || script.Name != limit.Algorithm.String() {
+				t.Errorf("%s\ngot  %s\nwant %s", script.Name, got, want)
+			}
+		}
+		c.send(reply)
+		dst, err := p.results(checks, nil)
+		if got := fmt.Sprint(dst, " ", Kind(err)); got != want {
+			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
+		}
+	}
+	is("5 60000000 17 3", "*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("5 60000000 17 3", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	is("5 60000000 17 3", "*4 :-1 :4 :8 :9", "[] malformed")
+	is("5 60000000 17 3", "*4 :2 :4 :8 :9", "[] malformed")
+	is("5 60000000 17 3", "*5 :1 :1 :4 :0 :9", "[] malformed")
+	is("5 60000000 17 3", "*3 :1 :4 :0", "[] malformed")
+	is("5 60000000 17 3", "-WRONGTYPE", "[] other")
+	limit.Shadow = true
+	is("5 60000000 17 3", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	peek = true
+	is("5 60000000 17 3 0 1", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	limit = limitOf(limits.LeakyBucket)
+	is("5 60000000 "+fmt.Sprint(limit.Rate.Burst)+" 3 0 1", "*4 :1 :4 :7 :9", "[{true 4 7 9}] ")
+
+	// With a time of its own it goes to take: there the vectors are tried.
+	var c call
+	c.begin(7)
+	c.add(pendingOf(false, checkOf(limit, "k")))
+	if got, want := wordsOf(c.args(false)), "evalsha "+take.SHA+" 1 k 7 1 2 "; !strings.HasPrefix(got, want) {
+		t.Errorf("got  %s\nwant %s...", got, want)
+	}
+}
+
 // wordsOf is a command as text.
 func wordsOf(words []any) string {
 	var text []string
@@ -127,6 +180,8 @@ func wordsOf(words []any) string {
 			text = append(text, fmt.Sprint(*w))
 		case *int64:
 			text = append(text, fmt.Sprint(*w))
+		case int:
+			text = append(text, fmt.Sprint(w))
 		case *keyArg:
 			text = append(text, string(*w))
 		}
@@ -147,9 +202,9 @@ func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 		c.add(pendingOf(false, checkOf(leaky, "k1"), checkOf(counter, "k2")))
 		c.add(pendingOf(true, checkOf(leaky, "k3")))
 		c.add(pendingOf(false, costly, checkOf(counter, "k5")))
-		want := "evalsha abc 5 k1 k2 k3 k4 k5 1000000000000000 " +
+		want := "evalsha " + take.SHA + " 5 k1 k2 k3 k4 k5 1000000000000000 " +
 			"2 2 1 12000000 72000000 1 -5 5 60000000 17 1 -1 6 2 2 1 12000000 72000000 3 7"
-		if got := wordsOf(c.args("evalsha", "abc")); got != want {
+		if got := wordsOf(c.args(false)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -159,7 +214,7 @@ func TestACallIsWrittenAsTheScriptReadsIt(t *testing.T) {
 func TestManyDifferentNumbersAreAllWritten(t *testing.T) {
 	var c call
 	c.begin(0)
-	want := "evalsha abc 60" + strings.Repeat(" k", 60) + " 0"
+	want := "evalsha " + take.SHA + " 60" + strings.Repeat(" k", 60) + " 0"
 	for i := range 60 {
 		check := checkOf(limitOf(limits.FixedWindow), "k")
 		check.Cost = int64(1 + i%30)
@@ -170,7 +225,7 @@ func TestManyDifferentNumbersAreAllWritten(t *testing.T) {
 			want += fmt.Sprint(" 1 3 5 60000000 0 ", 1+i%30)
 		}
 	}
-	if got := wordsOf(c.args("evalsha", "abc")); got != want {
+	if got := wordsOf(c.args(false)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -184,6 +239,6 @@ func BenchmarkCallArguments(b *testing.B) {
 		p.begin(checks, false)
 		c.begin(0)
 		c.add(p)
-		c.args("evalsha", "abc")
+		c.args(false)
 	}
 }

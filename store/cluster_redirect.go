@@ -79,8 +79,8 @@ func (c *cluster) Get(ctx context.Context, key string) (string, error) {
 // runApart sends a call whose requests cannot share an EVALSHA: one for each slot, all in one write.
 func (r *Server) runApart(ctx context.Context, c *call) {
 	calls := r.divide(c)
-	if unknown := r.pipeline(ctx, calls, "evalsha", r.take.SHA); len(unknown) > 0 {
-		r.pipeline(ctx, unknown, "eval", r.take.Text)
+	if unknown := r.pipeline(ctx, calls, false); len(unknown) > 0 {
+		r.pipeline(ctx, unknown, true)
 	}
 	for _, one := range calls {
 		c.answered = c.answered || one.answered
@@ -106,13 +106,13 @@ func (r *Server) divide(c *call) (calls []*call) {
 }
 
 // pipeline ends each call with what came of it, and returns those whose script Redis does not know.
-func (r *Server) pipeline(ctx context.Context, calls []*call, command any, script string) (unknown []*call) {
+func (r *Server) pipeline(ctx context.Context, calls []*call, whole bool) (unknown []*call) {
 	pipe, sent := r.client.Pipeline(), make([]*redis.RawWriteToCmd, len(calls))
 	for i, c := range calls {
 		if c.members[0].asking {
 			pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
-		sent[i] = redis.NewRawWriteToCmd(ctx, c, c.args(command, script)...)
+		sent[i] = redis.NewRawWriteToCmd(ctx, c, c.args(whole)...)
 		pipe.Process(ctx, sent[i])
 	}
 	_, failed := pipe.Exec(ctx)

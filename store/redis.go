@@ -46,7 +46,6 @@ type Server struct {
 	sentinels *sentinels
 	client    *redis.Client
 	timeout   time.Duration
-	take      redisscripts.Script
 
 	breaker  *breaker // nil: there is none
 	lanes    lanes
@@ -84,7 +83,6 @@ func newServer(options *redis.Options, timeout time.Duration) *Server {
 	r := &Server{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
-		take:     redisscripts.Take(),
 		pendings: sync.Pool{New: newPending},
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
@@ -242,9 +240,9 @@ func (r *Server) send(ctx context.Context, c *call) {
 }
 
 func (r *Server) run(ctx context.Context, c *call) error {
-	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("evalsha", r.take.SHA)...))
+	err := r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args(false)...))
 	if Kind(err) == "noscript" {
-		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args("eval", r.take.Text)...))
+		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args(true)...))
 	}
 	return sorted(err)
 }

@@ -22,7 +22,7 @@ type puppet struct {
 	owners string   // what CLUSTER SLOTS says
 }
 
-const admits = "*5\r\n:1\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what take says of a request with one check
+const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a check alone
 
 // startPuppet starts a node that owns all slots.
 func startPuppet(t *testing.T, says ...string) *puppet {

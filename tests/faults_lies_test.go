@@ -72,11 +72,11 @@ var lies = []struct{ name, kinds, says string }{
 	{"one number", "malformed", ":1\r\n"},
 	{"too few numbers", "malformed", "*2\r\n:1\r\n:1\r\n"},
 	{"too many numbers", "malformed", "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"},
-	{"texts for numbers", "malformed", "*5\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n0\r\n"},
+	{"texts for numbers", "malformed", "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n0\r\n$1\r\n0\r\n"},
 	{"a list in a list", "malformed", "*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"},
 	{"an error in a list", "malformed", "*1\r\n-ERR no\r\n"},
-	{"a number that is none", "malformed", "*5\r\n:1\r\n:x\r\n:1\r\n:1\r\n:1\r\n"},
-	{"a number without end", "malformed timeout", "*5\r\n:99999999999999999999999999\r\n"},
+	{"a number that is none", "malformed", "*4\r\n:1\r\n:x\r\n:1\r\n:1\r\n"},
+	{"a number without end", "malformed timeout", "*4\r\n:99999999999999999999999999\r\n"},
 	{"a list without end", "malformed timeout", "*2147483647\r\n:1\r\n"},
 	{"a text without end", "malformed timeout", "$2147483647\r\nhi"},
 	{"a map", "malformed", "%1\r\n+a\r\n:1\r\n"},
@@ -133,9 +133,8 @@ func TestAReplyTooManyIsForNobody(t *testing.T) {
 	s := &scene{redis: startRedis(t)}
 	front := startLiar(t, s.redis)
 	s.doors = startDoors(t, faultLimits, address{socket: front.socket}, amply)
-	refused := map[string]string{"service": "*5\r\n:0\r\n:0\r\n:0\r\n:9\r\n:9\r\n", "pack": "*4\r\n:0\r\n:0\r\n:9\r\n:9\r\n"}
 	for _, d := range s.doors {
-		says := func(client net.Conn, reply []byte) { client.Write(append(reply, refused[d.name]...)) }
+		says := func(client net.Conn, reply []byte) { client.Write(append(reply, "*4\r\n:0\r\n:0\r\n:9\r\n:9\r\n"...)) }
 		front.says.Store(&says)
 		for i := range 5 {
 			same(t, fmt.Sprint(d.name, i, " ", d.ask(t, "/deny")), fmt.Sprint(d.name, i, " 200"))

@@ -1,0 +1,46 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"authz/limits"
+	"authz/store"
+)
+
+// A check that is alone in a call is decided by the script of its algorithm, and not by take, which the
+// vectors are tried with: the answers are those of the in-memory store, to a minute of a year.
+func TestACheckAloneIsDecidedAsAnyOther(t *testing.T) {
+	r := startRedis(t)
+	redis, memory := openRedis(t, r), store.NewMemory(100)
+	ask := func(s store.Store, c limits.Check, peek bool) string {
+		t.Helper()
+		results, err := s.Take(context.Background(), 0, []limits.Check{c}, peek, nil)
+		if err != nil || len(results) != 1 {
+			t.Fatalf("%d results and the error %v, want a result", len(results), err)
+		}
+		const minute = 60e6
+		got := results[0]
+		return fmt.Sprint(got.Allowed, got.Remaining, " wait ", (got.WaitUS+minute/2)/minute, " reset ", (got.ResetUS+minute/2)/minute)
+	}
+	for _, algorithm := range algorithms {
+		for _, shadow := range []bool{false, true} {
+			l := newLimit(t, algorithm+fmt.Sprint(shadow), algorithm, 5, 366*86400e6, 5)
+			l.Shadow = shadow
+			for i, step := range []struct {
+				cost int64
+				peek bool
+			}{{1, true}, {1, false}, {2, true}, {2, false}, {2, false}, {1, true}, {1, false}, {3, true}, {3, false}, {9, false}} {
+				c := check(l, "u", step.cost)
+				got, want := ask(redis, c, step.peek), ask(memory, c, step.peek)
+				same(t, fmt.Sprint(l.Name, i, got), fmt.Sprint(l.Name, i, want))
+			}
+		}
+	}
+	r.LPush(context.Background(), "authz:v1:{bad}:x:fw", "x")
+	same(t, kindOf(redis, check(newLimit(t, "x", "fixed_window", 5, 1e6, 0), "bad", 1)), "wrongtype")
+	r.ScriptFlush(context.Background())
+	same(t, kindOf(redis, check(newLimit(t, "x", "fixed_window", 5, 1e6, 0), "good", 1)), "admitted")
+	same(t, fmt.Sprint(r.calls(t, "eval")), "1")
+}
