@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // breakdown says where the time of an admitted check goes, by what contestants that do ever more take
-// beside each other, and what a target would leave for it. It is empty without the rows redis and memory.
+// beside each other. It is empty without the rows redis and memory.
 func (r *report) breakdown() string {
 	redis, memory := r.samples["redis"], r.samples["memory"]
 	for _, runs := range [][]sample{redis["floor"], redis["authz"], memory["floor"], memory["refused"], memory["memory"]} {
@@ -36,8 +37,43 @@ func (r *report) breakdown() string {
 	} {
 		fmt.Fprintf(&b, "| %s | %.1f |\n", part.name, part.us)
 	}
-	load := cpu(redis["authz"], "load")
-	fmt.Fprintf(&b, "\n0.80 of the floor's throughput would leave %.1f µs a check for all but the handler and the load, "+
-		"and 1.45 of its CPU %.1f µs.\n", (floor+cpu(redis["floor"], "load"))/0.80-floor-load, 0.45*floor)
 	return b.String()
+}
+
+// budgets says of each target for a ratio how much CPU it leaves for whatever is done beyond the contestant
+// compared with, and what was taken for that. It is empty when nothing was measured.
+//
+// In a closed loop that uses all cores, requests a second are the inverse of all CPU a request, the load's
+// among it.
+func (r *report) budgets() string {
+	var b strings.Builder
+	for _, t := range targets {
+		all := r.samples[t.row]
+		t = t.against(r.rowOf(t), all)
+		if t.to == "" || t.metric.name == p99.name || t.metric.name == redisCPU.name || len(all[t.of]) == 0 || len(all[t.to]) == 0 {
+			continue
+		}
+		counted, share := cpuNames, 1/t.bound.value
+		if t.metric.name == serverCPU.name {
+			counted, share = cpuNames[:len(cpuNames)-1], t.bound.value
+		}
+		base, more, cells := 0.0, 0.0, ""
+		for _, process := range cpuNames {
+			of := metric{of: func(s sample) float64 { return s.cpu[process] }}
+			was, is := median(all[t.to], of), median(all[t.of], of)
+			if !slices.Contains(counted, process) || was == 0 && is == 0 {
+				cells += " |"
+				continue
+			}
+			base, more = base+was, more+is-was
+			cells += fmt.Sprintf(" %+.1f |", is-was)
+		}
+		fmt.Fprintf(&b, "| %s %s | %.1f | %+.1f | %+.1f |%s\n", t.what(), t.bound, base, base*(share-1), more, cells)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n**What the targets leave, and what was taken**, CPU µs a request beyond the one compared with\n\n" +
+		"| compared, target | that one takes | target leaves | taken | of it nginx | service | Redis | load |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|\n" + b.String()
 }

@@ -31,10 +31,13 @@ func (r *report) add(name string, err error) {
 func (r *report) findings() []finding {
 	var all []finding
 	for _, t := range targets {
-		i := slices.IndexFunc(r.rows, func(row row) bool { return row.name == t.row })
-		all = append(all, t.find(r.rows[i], r.samples[t.row]))
+		all = append(all, t.find(r.rowOf(t), r.samples[t.row]))
 	}
 	return append(all, r.others...)
+}
+
+func (r *report) rowOf(t target) row {
+	return r.rows[slices.IndexFunc(r.rows, func(row row) bool { return row.name == t.row })]
 }
 
 // summary says in a few lines which targets are met.
@@ -89,6 +92,7 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.what, f.bound, f.shown(), word)
 	}
 	b.WriteString(r.breakdown())
+	b.WriteString(r.budgets())
 	for _, row := range r.rows {
 		if all := r.samples[row.name]; len(all) > 0 {
 			r.writeRow(&b, row, all)

@@ -93,9 +93,7 @@ func (f finding) met() bool { return f.rounds > 0 && f.bound.met(f.value) }
 
 // find compares medians; the range is that of the same comparison in each round.
 func (t target) find(r row, all samples) finding {
-	if t.to == bestRival {
-		return t.worst(r, all)
-	}
+	t = t.against(r, all)
 	f := finding{what: t.what(), bound: t.bound, rounds: min(len(all[t.of]), len(all[t.to]))}
 	if t.to == "" {
 		f.rounds = len(all[t.of])
@@ -118,21 +116,25 @@ func (t target) find(r row, all samples) finding {
 	return f
 }
 
-// worst is the finding against the rival that comes off best.
-func (t target) worst(r row, all samples) finding {
-	worst := finding{what: t.what(), bound: t.bound}
+// against is the target with the rival's name for "the best of them": the one against which we come off
+// worst.
+func (t target) against(r row, all samples) target {
+	if t.to != bestRival {
+		return t
+	}
+	least := 0.0
 	for _, name := range r.contestants {
 		if name == t.of || name == "floor" {
 			continue
 		}
-		against := t
-		against.to = name
-		if f := against.find(r, all); f.rounds > 0 && (worst.rounds == 0 || f.value < worst.value) {
-			f.what = t.what() + " (" + title(name) + ")"
-			worst = f
+		rival := t
+		rival.to = name
+		rival.about += ", the best of them"
+		if f := rival.find(r, all); f.rounds > 0 && (least == 0 || f.value < least) {
+			least, t = f.value, rival
 		}
 	}
-	return worst
+	return t
 }
 
 func (t target) what() string {
