@@ -210,6 +210,9 @@ type view struct {
 
 // read asks some nodes who has which slots. Who knows of the latest change is believed: a node that was
 // away hears of it within seconds. Those that do not answer are not waited for, once one has.
+//
+// If none has, the error is of one that is out of reach, if there is one: that others say no does not mean
+// that the next look costs no time.
 func (c *cluster) read() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(c.timeout, lookTime))
 	defer cancel()
@@ -220,6 +223,11 @@ func (c *cluster) read() (err error) {
 	}
 	var enough <-chan time.Time
 	var best *view
+	failed := func(one error) {
+		if err == nil || reached(err) && !reached(one) {
+			err = one
+		}
+	}
 	for range some {
 		select {
 		case <-enough:
@@ -228,10 +236,10 @@ func (c *cluster) read() (err error) {
 		case v := <-said:
 			switch {
 			case v.err != nil:
-				err = cmp.Or(err, fmt.Errorf("%s: %w", v.from.Addr(), v.err))
+				failed(fmt.Errorf("%s: %w", v.from.Addr(), v.err))
 				continue
 			case len(v.slots) == 0:
-				err = cmp.Or(err, error(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", v.from.Addr())}))
+				failed(&kindError{"clusterdown", fmt.Errorf("CLUSTERDOWN %s knows of no slots", v.from.Addr())})
 				continue
 			case best == nil || v.epoch > best.epoch:
 				best = &v
@@ -274,7 +282,8 @@ func (r *Server) view(ctx context.Context) view {
 	return v
 }
 
-// some are nodes to be asked: three that have slots, and two of those that the URL names.
+// some are nodes to be asked: three that have slots, and two of those that the URL names, or all of those
+// as long as none is known that has slots.
 func (c *cluster) some() (nodes []*Server) {
 	add := func(n *Server) {
 		if !slices.Contains(nodes, n) {
@@ -286,7 +295,11 @@ func (c *cluster) some() (nodes []*Server) {
 		add(masters[i])
 	}
 	named := c.site.addrs
-	for _, i := range rand.Perm(len(named))[:min(2, len(named))] {
+	n := len(named)
+	if len(masters) > 0 {
+		n = min(2, n)
+	}
+	for _, i := range rand.Perm(len(named))[:n] {
 		add(c.node(named[i]))
 	}
 	return nodes

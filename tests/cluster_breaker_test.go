@@ -92,6 +92,33 @@ func TestABreakerAnswersForAClusterThatNeverCame(t *testing.T) {
 	}
 }
 
+// Nodes that say that they may not tell who has the slots do not close the breaker that another has opened,
+// which hangs: the next look would wait for it again. When they all say so, it is an answer.
+func TestABreakerThatOneNodeHasOpenedIsNotClosedByTheOthers(t *testing.T) {
+	const denied = "-NOPERM this user has no permissions to run the 'cluster|slots' command\r\n"
+	var nodes []*puppet
+	var addrs []string
+	for range 4 {
+		n := startPuppet(t, admits)
+		n.own(denied)
+		nodes, addrs = append(nodes, n), append(addrs, "127.0.0.1:"+n.port)
+	}
+	refuses, hangs := nodes[0], nodes[3]
+	hangs.own("")
+	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis=redis://"+strings.Join(addrs, ","))
+	ask := a.checker()
+	deny := func() { same(t, ask.check(t, "GET /deny", nil, "X-Authz-Degraded"), "503 X-Authz-Degraded=deny") }
+	opened := func() bool { return strings.Contains(a.logged(), "the breaker is open") }
+	await(t, "breaker that is open", func() bool { deny(); return opened() })
+	looks := refuses.looked()
+	await(t, "looks of the probes", func() bool { return refuses.looked() >= looks+4 })
+	deny()
+	a.breakerMetrics(t, `openings_total 1 state{state="closed"} 0 state{state="open"} 1`)
+	hangs.own(denied)
+	a.await(t, "the breaker is closed: Redis answers\" server=cluster")
+	await(t, "refusal by the account", func() bool { deny(); return a.counted(t, `authz_store_errors_total{kind="noperm"}`) > 0 })
+}
+
 // A doctor looks at each master of a cluster.
 func TestADoctorLooksAtEachMaster(t *testing.T) {
 	c := startCluster(t)

@@ -19,7 +19,8 @@ type puppet struct {
 	mu     sync.Mutex
 	says   []string // to one EVALSHA after the other; the last to all after it
 	heard  []string // commands, but for those that any client begins with
-	owners string   // what CLUSTER SLOTS says
+	owners string   // what CLUSTER SLOTS says; "": the node hangs when it is asked about the cluster
+	looks  int      // how often it has been asked that
 }
 
 const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a check alone
@@ -54,8 +55,11 @@ func (n *puppet) answer(words []string) string {
 	case "hello":
 		return "-ERR unknown command 'hello'\r\n"
 	case "cluster":
-		if words[1] == "info" {
+		if words[1] == "info" && n.owners != "" {
 			return "$41\r\ncluster_state:ok\r\ncluster_current_epoch:1\r\n"
+		}
+		if words[1] == "slots" {
+			n.looks++
 		}
 		return n.owners
 	case "asking":
@@ -77,6 +81,19 @@ func (n *puppet) commands() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return strings.Join(n.heard, " ")
+}
+
+func (n *puppet) looked() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.looks
+}
+
+// own has it say another thing to CLUSTER SLOTS.
+func (n *puppet) own(owners string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.owners = owners
 }
 
 // MOVED, ASK, TRYAGAIN and NOSCRIPT are followed, to where they say, and not for ever.
