@@ -21,6 +21,8 @@ type puppet struct {
 	heard  []string // commands, but for those that any client begins with
 	owners string   // what CLUSTER SLOTS says; "": the node hangs when it is asked about the cluster
 	looks  int      // how often it has been asked that
+
+	version string // what INFO says
 }
 
 const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a check alone
@@ -62,6 +64,8 @@ func (n *puppet) answer(words []string) string {
 			n.looks++
 		}
 		return n.owners
+	case "info":
+		return fmt.Sprintf("$%d\r\nredis_version:%s\r\n", len("redis_version:")+len(n.version), n.version)
 	case "asking":
 		n.heard = append(n.heard, words[0])
 		return "+OK\r\n"

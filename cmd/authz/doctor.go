@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -130,24 +129,6 @@ func (d *doctor) wrong(what, format string, a ...any) {
 	d.report("wrong", what, fmt.Sprintf(format, a...))
 }
 
-// warn looks at what can be seen of a Redis without trying anything, and logs what is wrong with it.
-func (f *serveCmd) warn(redis store.Redis, log *slog.Logger) {
-	d := &doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}
-	d.report = func(word, what, text string) {
-		if word == "wrong" {
-			log.Warn("Redis is not as it should be, see authz doctor", "server", d.server.Addr(), "what", what, "why", text)
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	servers, _ := redis.Servers(ctx)
-	for _, s := range servers {
-		d.server = s
-		d.identity()
-		d.memory()
-	}
-}
-
 func (d *doctor) do(words ...any) (any, error) { return d.server.Do(context.Background(), words...) }
 
 // key is one of the doctor's own keys.
@@ -167,7 +148,10 @@ func (d *doctor) cleanUp() {
 
 // inShort is what Redis said, without where in a script.
 func inShort(err error) string {
-	text, _, _ := strings.Cut(err.Error(), " script: ")
+	text, where, _ := strings.Cut(err.Error(), " script: ")
+	if !strings.Contains(where, ", on @") {
+		return err.Error()
+	}
 	return text
 }
 

@@ -36,20 +36,16 @@ func (d *doctor) connection(name string) bool {
 	return true
 }
 
-// identity says what it is, which HELLO tells whatever the account may do, or INFO.
+// identity says what it is.
 func (d *doctor) identity() {
-	about, err := d.greeting()
+	about, err := d.about()
 	if err != nil {
-		about = d.info("server", "replication")
-		if about["redis_version"] == "" {
-			d.unknown("server", "neither HELLO nor INFO say which Redis this is, want 6.2 or later: %s", inShort(err))
-			return
-		}
-		about["server"], about["version"], about["mode"] = "redis", about["redis_version"], about["redis_mode"]
+		d.unknown("server", "neither HELLO nor INFO say which Redis this is, want %s or later: %s", oldest, inShort(err))
+		return
 	}
-	name := strings.ToUpper(about["server"][:min(1, len(about["server"]))]) + about["server"][min(1, len(about["server"])):] + " " + about["version"]
-	if older(about["version"], 6, 2) {
-		d.wrong("server", "%s is too old for the scripts, want 6.2 or later", name)
+	name, old := tooOld(about)
+	if old {
+		d.wrong("server", "%s is too old for the scripts, want %s or later", name, oldest)
 	}
 	switch {
 	case about["mode"] == "sentinel":
@@ -58,9 +54,32 @@ func (d *doctor) identity() {
 		d.wrong("server", "%s is a node of a cluster, want ?cluster=true in the URL", name)
 	case about["role"] == "replica" || about["role"] == "slave":
 		d.wrong("server", "%s is a replica%s and takes no writes, want its master", name, d.master())
-	case !older(about["version"], 6, 2):
+	case !old:
 		d.well("server", "%s, %s, %s", name, about["mode"], about["role"])
 	}
+}
+
+// about is what a server says of itself: HELLO tells it whatever the account may do, or INFO.
+func (d *doctor) about() (map[string]string, error) {
+	about, err := d.greeting()
+	if err != nil {
+		about = d.info("server", "replication")
+		if about["redis_version"] == "" {
+			return nil, err
+		}
+		about["server"], about["version"], about["mode"] = "redis", about["redis_version"], about["redis_mode"]
+	}
+	return about, nil
+}
+
+// oldest is the version of Redis that has all that the scripts need.
+const oldest = "6.2"
+
+// tooOld says whether a server is a Redis before that. Others count their versions by themselves.
+func tooOld(about map[string]string) (name string, old bool) {
+	server := about["server"]
+	name = strings.ToUpper(server[:min(1, len(server))]) + server[min(1, len(server)):] + " " + about["version"]
+	return name, server == "redis" && older(about["version"], 6, 2)
 }
 
 // greeting is the fields of HELLO.

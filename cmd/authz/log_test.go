@@ -30,7 +30,7 @@ func TestALogThatNobodyReadsStopsNoAnswer(t *testing.T) {
 	o.failed(io.EOF)
 	o.turned("h:1", io.EOF)
 	o.turned("h:1", nil)
-	o.awaitRedis(t.Context(), "redis://h:1", io.EOF, func(context.Context) error { return nil })
+	o.awaitRedis(t.Context(), "redis://h:1", io.EOF, func(context.Context) error { return nil }, func() {})
 	if kind := store.Kind(context.DeadlineExceeded); o.line(kind).said.IsZero() {
 		t.Errorf("no line of kind %s", kind)
 	}

@@ -123,8 +123,8 @@ func (o *outage) failing() string {
 	return o.kind
 }
 
-// awaitRedis says that Redis is not ready, and when it is.
-func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error) {
+// awaitRedis says that Redis is not ready, and when it is; then it calls ready.
+func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
 	o.log.Warn("Redis is not ready, on_error decides until it is", "redis", where, "kind", store.Kind(err), "error", err.Error())
 	go func() {
 		tick := time.NewTicker(time.Second)
@@ -137,6 +137,7 @@ func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping f
 			}
 		}
 		o.log.Info("Redis is ready", "redis", where)
+		ready()
 	}()
 }
 

@@ -116,12 +116,13 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		ctx, end := context.WithCancel(t.Context())
+		ready := 0
 		o.awaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(ctx context.Context) error {
 			if down.Load() {
 				return context.DeadlineExceeded
 			}
 			return ctx.Err()
-		})
+		}, func() { ready++ })
 		check := func(want string) {
 			t.Helper()
 			synctest.Wait()
@@ -138,11 +139,14 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 		check("level=INFO msg=\"Redis is ready\" redis=redis://h:1\n")
 		// one that never comes
 		down.Store(true)
-		o.awaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(context.Context) error { return context.DeadlineExceeded })
+		o.awaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(context.Context) error { return context.DeadlineExceeded }, func() { ready++ })
 		out.Reset()
 		time.Sleep(time.Hour)
 		end()
 		check("")
+		if ready != 1 {
+			t.Errorf("ready %d times, want once", ready)
+		}
 	})
 }
 

@@ -184,9 +184,12 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		return func(context.Context) string { return "memory" }, func() {}, nil
 	}
 	show := s.metrics.breakers()
+	var inspect *inspector
 	redis, err := f.open(func(server string, err error) {
 		show(err != nil && err != store.ErrRetired)
-		s.outage.turned(server, err)
+		if s.outage.turned(server, err); err == nil {
+			go inspect.look() // another Redis may be there now
+		}
 	})
 	if err != nil {
 		return nil, nil, err
@@ -196,11 +199,12 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
+	inspect = f.inspector(redis, s.log)
 	watching, end := context.WithCancel(context.Background())
-	if err := loadScripts(redis); err != nil {
-		s.outage.awaitRedis(watching, f.redacted(), err, redis.Ping)
-	} else {
-		f.warn(redis, s.log)
+	if err := inspect.begin(watching, &s.outage); err != nil {
+		end()
+		redis.Close()
+		return nil, nil, err
 	}
 	go s.outage.watch(watching, redis.Ping)
 	if f.RefusalsMax > 0 {
