@@ -22,7 +22,7 @@ type puppet struct {
 	owners string   // what CLUSTER SLOTS says; "": the node hangs when it is asked about the cluster
 	looks  int      // how often it has been asked that
 
-	version string // what INFO says
+	info string // what INFO says
 }
 
 const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a check alone
@@ -65,7 +65,7 @@ func (n *puppet) answer(words []string) string {
 		}
 		return n.owners
 	case "info":
-		return fmt.Sprintf("$%d\r\nredis_version:%s\r\n", len("redis_version:")+len(n.version), n.version)
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(n.info), n.info)
 	case "asking":
 		n.heard = append(n.heard, words[0])
 		return "+OK\r\n"
@@ -93,11 +93,17 @@ func (n *puppet) looked() int {
 	return n.looks
 }
 
-// own has it say another thing to CLUSTER SLOTS.
+// own has it say another thing to CLUSTER SLOTS, and inform to INFO.
 func (n *puppet) own(owners string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.owners = owners
+}
+
+func (n *puppet) inform(info string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.info = info
 }
 
 // MOVED, ASK, TRYAGAIN and NOSCRIPT are followed, to where they say, and not for ever.

@@ -79,7 +79,7 @@ func TestTheLimitsFileOfTheReadmeLoads(t *testing.T) {
 
 func TestTheReadmeNamesEveryMetric(t *testing.T) {
 	redis := startRedis(t)
-	a := startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+redis.url())
+	a := startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+redis.url(), "--redis-timeout=20s")
 	memory := startAuthz(t, "--limits=../limits/examples/quickstart.toml")
 	var got []string
 	for _, admin := range []string{a.admin, memory.admin} {

@@ -164,11 +164,13 @@ func TestADoctorSaysWhatIsWrongWithAServer(t *testing.T) {
 	}
 	// C112
 	set("maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-	const policy = "maxmemory-policy is allkeys-lru: whoever's key is evicted begins to count again, want noeviction"
+	const policy = "maxmemory-policy is allkeys-lru: whoever's key is evicted begins to count again, want noeviction, on an instance of its own"
 	diagnosis(t, doctor(t, r.url(), "--limits=../limits/examples/quickstart.toml"), but("wrong    memory      "+policy)+"ok       limits      2, which one call can decide\n")
 	startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+r.url(), "--redis-timeout=20s").
 		await(t, "level=WARN msg=\"Redis is not as it should be, see authz doctor\" server="+r.socket+" what=memory why=\""+policy+"\"")
-	set("maxmemory", "2mb")
+	set("maxmemory-policy", "volatile-ttl")
+	diagnosis(t, doctor(t, r.url()), but("ok       memory      maxmemory is 104857600 bytes, and what would expire first is evicted first"))
+	set("maxmemory", "2mb", "maxmemory-policy", "allkeys-lru")
 	for i := 0; !strings.Contains(r.Info(ctx, "stats").Val(), "evicted_keys:7"); i++ {
 		r.Set(ctx, fmt.Sprint("filler", i), strings.Repeat("x", 10_000), 0)
 	}

@@ -54,7 +54,7 @@ func TestAServiceDoesNotStartOnARedisThatIsTooOld(t *testing.T) {
 	start("unix://few:pass@"+socket, "authz: "+socket+": Redis 6.0.16 is too old for the scripts, want 6.2 or later")
 
 	node := startPuppet(t, admits)
-	node.version = "6.0.16"
+	node.inform("redis_version:6.0.16\r\n")
 	start("redis://127.0.0.1:"+node.port+"?cluster=true", "authz: 127.0.0.1:"+node.port+": Redis 6.0.16 is too old for the scripts, want 6.2 or later")
 
 	// What cannot be seen keeps nobody from starting.

@@ -184,8 +184,10 @@ func (d *doctor) memory() {
 	switch {
 	case policy == "":
 		d.unknown("memory", "whether Redis may evict keys could not be looked at, want maxmemory-policy noeviction: this account may neither INFO nor CONFIG GET")
+	case policy == "volatile-ttl" && limit > 0: // what it evicts first would have been forgotten first
+		d.well("memory", "maxmemory is %d bytes, and what would expire first is evicted first%s", limit, evicted(about))
 	case policy != "noeviction" && limit > 0:
-		d.wrong("memory", "maxmemory-policy is %s%s: whoever's key is evicted begins to count again, want noeviction", policy, evicted(about))
+		d.wrong("memory", "maxmemory-policy is %s%s: whoever's key is evicted begins to count again, want noeviction, on an instance of its own", policy, evicted(about))
 	case limit > 0 && used-free >= limit:
 		d.wrong("memory", "full: %d of %d bytes are used, and on_error decides for whoever is new; want a larger maxmemory", used-free, limit)
 	case limit > 0:

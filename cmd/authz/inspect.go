@@ -18,10 +18,11 @@ type inspector struct {
 
 	mu          sync.Mutex // of one look
 	found, last map[string]bool
+	evictions   evictions
 }
 
-func (f *serveCmd) inspector(redis store.Redis, log *slog.Logger) *inspector {
-	i := &inspector{log: log, doctor: doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}}
+func (f *serveCmd) inspector(redis store.Redis, s *service) *inspector {
+	i := &inspector{log: s.log, evictions: evictions{metrics: s.metrics}, doctor: doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}}
 	i.report = func(word, what, text string) {
 		if word != "wrong" {
 			return
@@ -29,7 +30,7 @@ func (f *serveCmd) inspector(redis store.Redis, log *slog.Logger) *inspector {
 		server := i.server.Addr()
 		finding := server + " " + what + " " + text
 		if i.found[finding] = true; !i.last[finding] {
-			log.Warn("Redis is not as it should be, see authz doctor", "server", server, "what", what, "why", text)
+			i.log.Warn("Redis is not as it should be, see authz doctor", "server", server, "what", what, "why", text)
 		}
 	}
 	return i
@@ -43,6 +44,7 @@ func (i *inspector) look() {
 	for _, i.server = range i.servers() {
 		i.identity()
 		i.memory()
+		i.countEvictions()
 	}
 }
 

@@ -199,7 +199,7 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
-	inspect = f.inspector(redis, s.log)
+	inspect = f.inspector(redis, s)
 	watching, end := context.WithCancel(context.Background())
 	if err := inspect.begin(watching, &s.outage); err != nil {
 		end()
@@ -207,6 +207,7 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		return nil, nil, err
 	}
 	go s.outage.watch(watching, redis.Ping)
+	go inspect.watchEvictions(watching)
 	if f.RefusalsMax > 0 {
 		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
