@@ -67,6 +67,15 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 	same(t, fmt.Sprint(c.nodes[0].Do(context.Background(), "acl", "dryrun", "enough", "cluster", "info").Val()), "OK")
 	older := openRedisURL(t, c.account(t, "older", append(rules, "-cluster|info")...), 10*time.Second)
 	same(t, kindOf(older, check(roomy(t)[0], "a", 1)), "admitted")
+	const lost = "\nunknown  cluster     how new the news of a node is could not be looked at, want +cluster|info: " +
+		"one that was cut off is believed like the others about who has which slots, and clients may be counted at both for seconds\n" +
+		"ok       account     may do all that is needed with keys that begin with authz:\n"
+	for name, lines := range map[string]int{"older": 3, "enough": 0} { // of each master
+		code, printed := authz(t, "doctor", "--redis-timeout=20s", "--redis="+c.account(t, name))
+		if code != 0 || strings.Count(printed, lost) != lines {
+			t.Errorf("doctor of %s: %d\n%s\nwant %d times%s", name, code, printed, lines, lost)
+		}
+	}
 
 	blind := openRedisURL(t, c.account(t, "blind", append(rules, "-cluster|slots")...), 10*time.Second)
 	err := blind.Load(context.Background())

@@ -47,11 +47,23 @@ func (d *doctor) account() {
 		}
 	}
 	d.everlasting = strings.Contains(missing+" ", " +pexpire ")
+	d.news()
 	if missing != "" {
 		d.wrong("account", "may not do all that is needed, want%s", missing)
 		return
 	}
 	d.well("account", "may do all that is needed with keys that begin with %s:", d.RedisPrefix)
+}
+
+// news says what a cluster's nodes may not tell. It is not needed as long as all of them know the same.
+func (d *doctor) news() {
+	if !d.redis.IsCluster() {
+		return
+	}
+	if _, err := d.do("cluster", "info"); store.Kind(err) == "noperm" {
+		d.unknown("cluster", "how new the news of a node is could not be looked at, want +cluster|info: "+
+			"one that was cut off is believed like the others about who has which slots, and clients may be counted at both for seconds")
+	}
 }
 
 // lacks is the rule of an ACL that would have allowed a command, after a space.
