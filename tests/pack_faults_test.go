@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authz/limits"
 	"authz/store"
 )
 
@@ -112,66 +113,30 @@ func TestAReplyThatComesTooLateIsNobodyElses(t *testing.T) {
 
 // What Redis itself says, by a real one, has the kind that the service gives it. (C111, C114, C117, C118)
 func TestThePackKnowsEveryRefusalOfRedis(t *testing.T) {
-	ctx := context.Background()
 	r := startRedis(t, "--busy-reply-threshold", "1")
-	few := []any{"+evalsha", "+eval", "+time", "+get", "+mget", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
-		"+zrevrangebyscore", "+zremrangebyscore", "+pexpire", "~authz:*"}
-	users := map[string][]any{"enough": few, "keyless": append(few[:12:12], "~other:*"), "timeless": append(few[:13:13], "-time"),
-		"scriptless": {"~authz:*", "+get", "+set"}}
 	options := []string{fmt.Sprintf(`wrong = {socket = "%s", user = "enough", password = "wrong"}`, r.socket), `nowhere = {socket = "/nowhere.sock"}`,
 		fmt.Sprintf(`everybody = {socket = "%s", password = "pass"}`, r.socket)}
-	for name, rules := range users {
-		if err := r.Do(ctx, append([]any{"acl", "setuser", name, "on", ">pass"}, rules...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		options = append(options, fmt.Sprintf(`%s = {socket = "%s", user = "%[1]s", password = "pass", timeout = "10s"}`, name, r.socket))
+	for _, a := range accounts {
+		options = append(options, fmt.Sprintf(`%s = {socket = "%s", user = "%[1]s", password = "pass", timeout = "10s"}`, a.name, r.socket))
 	}
 	p := startPackStores(t, r, options...)
 	p.mayLog = []string{"unix:/nowhere.sock failed"}
-	set := func(name, value string) {
-		t.Helper()
-		if err := r.ConfigSet(ctx, name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, algorithm := range algorithms {
-		c := check(newLimit(t, algorithm, algorithm, 5, 3600e6, 5), "u", 1)
-		is := func(want string) {
-			t.Helper()
-			same(t, algorithm+" "+packStore{p, "/redis"}.kind(c), algorithm+" "+want)
-			if r.Exists(ctx, string(c.Key)).Val() != 0 {
-				t.Errorf("%s, %s: the key was written", algorithm, want)
-			}
-		}
-		set("maxmemory", "1")
-		is("oom")
-		set("maxmemory", "0")
-		r.Do(ctx, "replicaof", "127.0.0.1", "1")
-		is("readonly")
-		r.Do(ctx, "replicaof", "no", "one")
-		same(t, packStore{p, "/redis"}.kind(c), "admitted")
-	}
-
+	r.refuse(t, func(c limits.Check) string { return packStore{p, "/redis"}.kind(c) })
 	c := check(newLimit(t, "api", "fixed_window", 500, 366*86400e6, 0), "u", 1)
-	looping := make(chan struct{})
-	go func() {
-		defer close(looping)
-		r.Eval(ctx, "while true do end", nil)
-	}()
-	await(t, "busy Redis", func() bool { return strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") })
-	same(t, packStore{p, "/redis"}.kind(c), "busy")
-	r.ScriptKill(ctx)
-	<-looping
-
-	for name, want := range map[string]string{"enough": "admitted", "keyless": "noperm", "timeless": "noperm", "scriptless": "noperm",
-		"wrong": "noauth", "nowhere": "network"} {
+	as := func(name, want string) {
+		t.Helper()
 		same(t, name+" "+packStore{p, "/redis/" + name}.kind(c), name+" "+want)
 	}
+	for _, a := range accounts {
+		as(a.name, a.want)
+	}
+	as("wrong", "noauth")
+	as("nowhere", "network")
 	bad := check(newLimit(t, "bad", "fixed_window", 5, 1e6, 0), "u", 1)
-	r.LPush(ctx, string(bad.Key), "x")
+	r.LPush(t.Context(), string(bad.Key), "x")
 	same(t, packStore{p, "/redis"}.kind(bad, c), "wrongtype")
-	set("requirepass", "pass")
-	same(t, packStore{p, "/redis/everybody"}.kind(c), "admitted")
+	r.do(t, "config", "set", "requirepass", "pass")
+	as("everybody", "admitted")
 }
 
 // C123: database 0 sends no SELECT, no script is loaded, and a connection is greeted once.

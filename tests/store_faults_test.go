@@ -166,68 +166,64 @@ func TestAnExhaustedPoolIsNotATimeoutOfRedis(t *testing.T) {
 	same(t, kindOf(s, c), "admitted")
 }
 
-// What Redis itself says, by a real one. (C111, C115, C117, C118)
-func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
-	ctx := context.Background()
-	r := startRedis(t, "--busy-reply-threshold", "1")
-	s := openRedis(t, r)
-	set := func(name, value string) {
-		t.Helper()
-		if err := r.ConfigSet(ctx, name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+// accounts are users of Redis, what each may do, and what comes of its requests.
+var accounts = []struct{ name, rules, want string }{
+	{"enough", leastRules + " ~authz:*", "admitted"},
+	{"keyless", leastRules + " ~other:*", "noperm"},
+	{"timeless", leastRules + " ~authz:* -time", "noperm"},
+	{"scriptless", "~authz:* +get +set", "noperm"},
+}
+
+// leastRules allow the least that is needed, without SCRIPT LOAD.
+const leastRules = "+evalsha +eval +time +get +mget +set +zadd +zcard +zcount +zrangebyscore +zrevrangebyscore +zremrangebyscore +pexpire"
+
+// refuse has a real Redis refuse requests in turn for all that it may lack, and then makes the accounts.
+// Nothing is written meanwhile.
+func (r *redisServer) refuse(t *testing.T, kindOf func(c limits.Check) string) {
+	t.Helper()
 	for _, algorithm := range algorithms {
 		c := check(newLimit(t, algorithm, algorithm, 5, 3600e6, 5), "u", 1)
-		is := func(want string) {
+		is := func(want string, bad, good []any) {
 			t.Helper()
-			same(t, algorithm+" "+kindOf(s, c), algorithm+" "+want)
-			if r.Exists(ctx, string(c.Key)).Val() != 0 {
+			r.do(t, bad...)
+			same(t, algorithm+" "+kindOf(c), algorithm+" "+want)
+			if r.Exists(t.Context(), string(c.Key)).Val() != 0 {
 				t.Errorf("%s, %s: the key was written", algorithm, want)
 			}
+			r.do(t, good...)
 		}
-		set("maxmemory", "1")
-		is("oom")
-		set("maxmemory", "0")
-		r.Do(ctx, "replicaof", "127.0.0.1", "1")
-		is("readonly")
-		r.Do(ctx, "replicaof", "no", "one")
-		set("min-replicas-to-write", "1")
-		is("other") // NOREPLICAS
-		set("min-replicas-to-write", "0")
-		same(t, kindOf(s, c), "admitted")
+		is("oom", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"})
+		is("readonly", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"})
+		is("other", []any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}) // NOREPLICAS
+		same(t, kindOf(c), "admitted")
 	}
+	beginBusy(t, &scene{redis: r})
+	c := check(newLimit(t, "busy", "fixed_window", 500, 366*86400e6, 0), "u", 1)
+	same(t, kindOf(c), "busy")
+	r.do(t, "script", "kill")
+	await(t, "end of the script", func() bool { return r.Ping(t.Context()).Err() == nil })
+	same(t, kindOf(c), "admitted")
+	for _, a := range accounts {
+		r.do(t, append([]any{"acl", "setuser", a.name, "on", ">pass"}, asAny(strings.Fields(a.rules))...)...)
+	}
+}
 
+// What Redis itself says, by a real one. (C111, C115, C117, C118)
+func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
+	r := startRedis(t, "--busy-reply-threshold", "1")
+	s := openRedis(t, r)
+	r.refuse(t, func(c limits.Check) string { return kindOf(s, c) })
 	c := check(newLimit(t, "api", "fixed_window", 500, 366*86400e6, 0), "u", 1)
-	looping := make(chan struct{})
-	go func() {
-		defer close(looping)
-		r.Eval(ctx, "while true do end", nil)
-	}()
-	await(t, "Redis that is busy", func() bool { return strings.HasPrefix(fmt.Sprint(r.Ping(ctx).Err()), "BUSY") })
-	same(t, kindOf(s, c), "busy")
-	r.ScriptKill(ctx)
-	<-looping
-	same(t, kindOf(s, c), "admitted")
-
-	asUser := func(name string, rules ...any) store.Redis {
-		t.Helper()
-		if err := r.Do(ctx, append([]any{"acl", "setuser", name, "on", ">pass"}, rules...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		return openRedisURL(t, "unix://"+name+":pass@"+r.socket, 10*time.Second)
+	as := func(user, password string) string {
+		return kindOf(openRedisURL(t, "unix://"+user+":"+password+"@"+r.socket, 10*time.Second), c)
 	}
-	// The least that is needed, without SCRIPT LOAD.
-	few := []any{"+evalsha", "+eval", "+time", "+get", "+mget", "+set", "+zadd", "+zcard", "+zcount", "+zrangebyscore",
-		"+zrevrangebyscore", "+zremrangebyscore", "+pexpire"}
-	same(t, kindOf(asUser("enough", append(few, "~authz:*")...), c), "admitted")
-	same(t, kindOf(asUser("keyless", append(few, "~other:*")...), c), "noperm")
-	same(t, kindOf(asUser("timeless", append(few, "~authz:*", "-time")...), c), "noperm")
-	same(t, kindOf(asUser("scriptless", "~authz:*", "+get", "+set"), c), "noperm")
-	same(t, kindOf(openRedisURL(t, "unix://enough:wrong@"+r.socket, 10*time.Second), c), "noauth")
-	set("requirepass", "pass")
+	for _, a := range accounts {
+		same(t, a.name+" "+as(a.name, "pass"), a.name+" "+a.want)
+	}
+	same(t, as("enough", "wrong"), "noauth")
+	r.do(t, "config", "set", "requirepass", "pass")
 	same(t, kindOf(openRedisURL(t, r.url(), 10*time.Second), c), "noauth")
-	same(t, kindOf(openRedisURL(t, "unix://:pass@"+r.socket, 10*time.Second), c), "admitted")
+	same(t, as("", "pass"), "admitted")
 }
 
 // Load says what is wrong, and Take does without it.
