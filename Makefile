@@ -32,7 +32,8 @@ gen:
 bench:
 	cd tests/bench && go run . -docs ../../docs $(ARGS)
 
-# Load from many clients while one fault after the other happens to Redis and the way to it: 10 minutes, or
-# SOAK=1h. The same faults in the same order again: SEED=... as it was printed.
+# A flood over each fault of Redis and the way to it, and then 10 minutes, or SOAK=1h, of load while one fault
+# after the other happens. Both are held to their times: leave the machine alone meanwhile. The same faults
+# in the same order again: SEED=... as it was printed.
 soak:
-	SOAK=$(or $(SOAK),10m) go test -timeout 0 -count=1 -v -run '^TestSoak$$' ./tests
+	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*)$$' ./tests

@@ -42,15 +42,10 @@ func floodFor(t *testing.T, clients int, lasts time.Duration, addr, request stri
 			next := begin.Add(time.Duration(i) * 100 * time.Millisecond / time.Duration(clients))
 			for ; next.Before(begin.Add(lasts)); next = next.Add(100 * time.Millisecond) {
 				time.Sleep(time.Until(next)) // the rate is what is asked for
-				sent := time.Now()
-				io.WriteString(c, request)
-				response, err := http.ReadResponse(answers, nil)
-				if err != nil {
+				if err := f.ask(c, answers, request, read); err != nil {
 					t.Errorf("no answer: %v", err)
 					return
 				}
-				io.Copy(io.Discard, response.Body)
-				f.add(read(response), time.Since(sent))
 			}
 		})
 	}
@@ -67,11 +62,21 @@ func floodFor(t *testing.T, clients int, lasts time.Duration, addr, request stri
 	}
 }
 
-func (f *flood) add(answer string, took time.Duration) {
+// ask sends a request and awaits its answer.
+func (f *flood) ask(c net.Conn, answers *bufio.Reader, request string, read func(*http.Response) string) error {
+	sent := time.Now()
+	io.WriteString(c, request)
+	response, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		return err
+	}
+	io.Copy(io.Discard, response.Body)
+	took := time.Since(sent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answers[answer]++
+	f.answers[read(response)]++
 	f.times = append(f.times, took)
+	return nil
 }
 
 // percentile is how long so many of a hundred answers took at most.
@@ -116,10 +121,19 @@ func (n *nginxServer) hull(t testing.TB) (h hull) {
 	return h
 }
 
-// Under 5,000 requests a second, with Redis at its worst: everybody is answered by on_error and in time,
-// and neither memory nor goroutines nor sockets grow with the requests that wait. (C107, C108, C109, C121)
-func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
-	const clients, lasts, timeout = 500, 600 * time.Millisecond, 50 * time.Millisecond
+const floodTimeout, floodClients, floodLasts = 50 * time.Millisecond, 500, 600 * time.Millisecond
+
+// A floodDoor is a door, and how to flood it.
+type floodDoor struct {
+	*door
+	addr, request string
+	read          func(*http.Response) string
+	hull          func() hull
+	healthy       hull
+}
+
+func startFlood(t *testing.T) (s *scene, doors []*floodDoor, service *authzServer) {
+	t.Helper()
 	limits := `
 		[limit.much]
 		key = []
@@ -127,53 +141,104 @@ func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
 		rate = "1000000000/s"
 		on_error = "deny"`
 	at := address{port: freePort(t)}
-	s := &scene{redis: startRedis(t, "--port", at.port)}
+	s = &scene{redis: startRedis(t, "--port", at.port)}
 	s.way = startWay(t, "127.0.0.1:"+at.port)
 	at.port = s.way.port
-	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+at.url(), fmt.Sprint("--redis-timeout=", timeout))
-	pack := startPack(t, nil, at.options(timeout), siteConf{limits: limits, server: sayOK})
+	service = startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+at.url(), fmt.Sprint("--redis-timeout=", floodTimeout))
+	pack := startPack(t, nil, at.options(floodTimeout), siteConf{limits: limits, server: sayOK})
 	s.doors = []*door{service.door(), pack.door(t)}
-	floods := []func(during func()) *flood{
-		func(during func()) *flood {
-			return floodFor(t, clients, lasts, service.addr, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /\r\n\r\n",
-				func(r *http.Response) string {
-					return r.Header.Get("X-Authz-Status") + " " + r.Header.Get("X-Authz-Degraded")
-				}, during)
-		},
-		func(during func()) *flood {
-			return floodFor(t, clients, lasts, pack.addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-				func(r *http.Response) string { return fmt.Sprint(r.StatusCode, " ", r.Header.Get("X-Seen")) }, during)
-		},
+	doors = []*floodDoor{
+		{door: s.doors[0], addr: service.addr, request: "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /\r\n\r\n",
+			read: func(r *http.Response) string {
+				return r.Header.Get("X-Authz-Status") + " " + r.Header.Get("X-Authz-Degraded")
+			},
+			hull: func() hull { return service.hull(t) }},
+		{door: s.doors[1], addr: pack.addr, request: "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+			read: func(r *http.Response) string { return fmt.Sprint(r.StatusCode, " ", r.Header.Get("X-Seen")) },
+			hull: func() hull { return pack.hull(t) }},
 	}
-	hulls := []func() hull{func() hull { return service.hull(t) }, func() hull { return pack.hull(t) }}
-	var healthy [2]hull
-	for _, f := range append([]fault{{name: "healthy"}}, floodFaults...) {
-		if f.begin != nil {
-			f.begin(t, s)
+	return s, doors, service
+}
+
+// Under 5,000 requests a second, with Redis at its worst: everybody is answered by on_error, and neither memory
+// nor goroutines nor sockets grow with the requests that wait. Under a fifth of that, which leaves the
+// machine room to measure it, answers are in time. (C107, C108, C109, C121)
+func TestAFloodOverADeadRedisIsAnsweredInTimeAndCostsNoMemory(t *testing.T) {
+	s, doors, service := startFlood(t)
+	for _, d := range doors {
+		_, d.healthy = d.flood(t, "healthy", floodClients)
+	}
+	for _, f := range floodFaults {
+		f.begin(t, s)
+		for i, d := range doors {
+			got, _ := d.flood(t, f.name, floodClients/5)
+			holds(t, f.name+", "+d.name+": p99", percentile(got.times, 99), floodTimeout+10*time.Millisecond)
+			if i == 0 {
+				d.askOneByOne(t, f.name, service)
+			}
 		}
-		for i, d := range s.doors {
-			var h hull
-			got := floods[i](func() { h.extend(hulls[i]()) })
-			n := len(got.times)
-			t.Logf("%s, %s: %d answers, %.0f a second, p99 %v, %d MB, %d goroutines, %d sockets", f.name, d.name, n,
-				float64(n)/lasts.Seconds(), percentile(got.times, 99), h.memoryMB, h.goroutines, h.sockets)
-			if f.begin == nil {
-				healthy[i] = h
-			} else if got.answers["503 deny"] != n {
-				t.Errorf("%s, %s: answers %v, want 503 deny for all", f.name, d.name, got.answers)
-			}
-			if half := percentile(got.times, 50); f.begin != nil && half > timeout+grace { // a busy machine delays some
-				t.Errorf("%s, %s: half of the answers took %v, want %v", f.name, d.name, half, timeout)
-			}
-			most := hull{3*healthy[i].memoryMB + 64, 2*healthy[i].goroutines + 100, 2*healthy[i].sockets + clients}
+		for _, d := range doors {
+			_, h := d.flood(t, f.name, floodClients)
+			most := hull{3*d.healthy.memoryMB + 64, 2*d.healthy.goroutines + 100, 2*d.healthy.sockets + floodClients}
 			if h.memoryMB > most.memoryMB || h.goroutines > most.goroutines || h.sockets > most.sockets {
 				t.Errorf("%s, %s: %+v, want no more than %+v", f.name, d.name, h, most)
 			}
 		}
-		if f.begin != nil {
-			f.end(t, s)
-			s.awaitNormal(t, "/")
+		f.end(t, s)
+		s.awaitNormal(t, "/")
+	}
+}
+
+// flood is what so many clients got, ten times a second each, and the most that the door had meanwhile.
+func (d *floodDoor) flood(t *testing.T, fault string, clients int) (got *flood, h hull) {
+	t.Helper()
+	got = floodFor(t, clients, floodLasts, d.addr, d.request, d.read, func() { h.extend(d.hull()) })
+	n := len(got.times)
+	t.Logf("%s, %s: %d answers, %.0f a second, p99 %v, %d MB, %d goroutines, %d sockets", fault, d.name, n,
+		float64(n)/floodLasts.Seconds(), percentile(got.times, 99), h.memoryMB, h.goroutines, h.sockets)
+	if fault != "healthy" && got.answers["503 deny"] != n {
+		t.Errorf("%s, %s: answers %v, want 503 deny for all", fault, d.name, got.answers)
+	}
+	if half := percentile(got.times, 50); half > floodTimeout+grace { // a busy machine delays some
+		t.Errorf("%s, %s: half of the answers took %v, want %v", fault, d.name, half, floodTimeout)
+	}
+	return got, h
+}
+
+// askOneByOne asks a service whose breaker is open, a thousand times a second on one connection: no request
+// waits for another, and what is left is what the service takes.
+func (d *floodDoor) askOneByOne(t *testing.T, name string, service *authzServer) {
+	t.Helper()
+	c, err := net.Dial("tcp", d.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const kind, n = `authz_store_errors_total{kind="breaker"}`, 500
+	before, one := service.counted(t, kind), &flood{answers: map[string]int{}}
+	answers, next := bufio.NewReader(c), time.Now()
+	for range n {
+		next = next.Add(time.Millisecond)
+		time.Sleep(time.Until(next)) // the rate is what is asked for
+		if err := one.ask(c, answers, d.request, d.read); err != nil {
+			t.Fatalf("no answer: %v", err)
 		}
+	}
+	if got := service.counted(t, kind) - before; got != n || one.answers["503 deny"] != n {
+		t.Errorf("%s: answers %v, and %d of them by the breaker, want 503 deny for %d by it", name, one.answers, got, n)
+	}
+	for _, percent := range []int{50, 99} {
+		holds(t, fmt.Sprintf("%s, the breaker is open: p%d of %d, one by one", name, percent, n), percentile(one.times, percent), time.Millisecond)
+	}
+}
+
+// holds prints a time, and what it may be at most. That fails where AUTHZ_TIMES is set, as `make soak` does: on a
+// machine that is busy with other tests a time says little.
+func holds(t *testing.T, what string, took, most time.Duration) {
+	t.Helper()
+	t.Logf("%s: %v, want %v at most", what, took, most)
+	if os.Getenv("AUTHZ_TIMES") != "" && took > most {
+		t.Errorf("%s: %v, want %v at most", what, took, most)
 	}
 }
 
@@ -183,5 +248,10 @@ var floodFaults = []fault{
 	{name: "stopped", begin: func(t *testing.T, s *scene) { s.redis.signal(t, syscall.SIGSTOP) },
 		end: func(t *testing.T, s *scene) { s.redis.signal(t, syscall.SIGCONT) }},
 	poisoned("200 ms of latency", "", "downstream", "latency", `"latency": 200`),
-	poisoned("reset in mid-reply", "", "downstream", "limit_data", `"bytes": 5`),
+	// Anew: a connection that is there may have a few bytes left, and a probe on it an answer.
+	{name: "reset in mid-reply", begin: func(t *testing.T, s *scene) {
+		s.way.close()
+		s.way.open(t, toxic("downstream", "limit_data", `"bytes": 5`))
+	},
+		end: func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }},
 }
