@@ -11,14 +11,28 @@ import (
 type soakFault struct {
 	name       string
 	begin, end func(t *testing.T, s *soak, w *way)
+	oneWay     bool
+
+	// Whether clients could be the cause of what comes of it, so that "allow" may act as "local".
+	byClients clientsDoing
 }
+
+// A clientsDoing is what clients could have done by what they send, or by being many.
+type clientsDoing int
+
+const (
+	nobodys       clientsDoing = iota
+	perhapsTheirs              // Redis answers, whatever it says: who waited in vain meanwhile may be one of a crowd
+	theirs
+)
 
 func nothing(*testing.T, *soak, *way) {}
 
 // onWay is a poison of one way. It comes with new connections: toxiproxy bears no other under load.
-func onWay(name, direction, kind, attributes string) soakFault {
-	return soakFault{name, func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t, toxic(direction, kind, attributes)) },
-		func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t) }}
+func onWay(name string, byClients clientsDoing, direction, kind, attributes string) soakFault {
+	return soakFault{name: name, oneWay: true, byClients: byClients,
+		begin: func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t, toxic(direction, kind, attributes)) },
+		end:   func(t *testing.T, _ *soak, w *way) { w.close(); w.open(t) }}
 }
 
 // said is commands to Redis.
@@ -32,32 +46,32 @@ func said(commands ...[]any) func(*testing.T, *soak, *way) {
 }
 
 var soakFaults = []soakFault{
-	{"refused port", func(_ *testing.T, _ *soak, w *way) { w.close() }, func(t *testing.T, _ *soak, w *way) { w.open(t) }},
-	onWay("black hole for requests", "upstream", "timeout", `"timeout": 0`),
-	onWay("black hole for replies", "downstream", "timeout", `"timeout": 0`),
-	onWay("latency of 200 ms", "downstream", "latency", `"latency": 200`),
-	onWay("latency around the timeout", "downstream", "latency", `"latency": 45, "jitter": 20`),
-	onWay("bandwidth of 1 KB/s", "upstream", "bandwidth", `"rate": 1`),
-	onWay("cut in mid-reply", "downstream", "limit_data", `"bytes": 5`),
-	onWay("reset now and then", "downstream", "reset_peer", `"timeout": 30`),
-	onWay("slices", "downstream", "slicer", `"average_size": 7, "delay": 2000`),
-	{"stopped", func(t *testing.T, s *soak, _ *way) { s.redis.signal(t, syscall.SIGSTOP) },
-		func(t *testing.T, s *soak, _ *way) { s.redis.signal(t, syscall.SIGCONT) }},
-	{"killed and started again", func(t *testing.T, s *soak, _ *way) { s.lose(func() { s.redis.kill(t) }) },
-		func(t *testing.T, s *soak, _ *way) { s.redis.startAgain(t, "eady to accept connections") }},
-	{"scripts forgotten", said([]any{"script", "flush"}), said([]any{"script", "flush"})},
-	{"all forgotten", func(t *testing.T, s *soak, _ *way) { s.lose(func() { s.redis.do(t, "flushall") }) }, nothing},
-	{"connections closed", said([]any{"client", "kill", "type", "normal"}), said([]any{"client", "kill", "type", "normal"})},
-	{"out of memory", said([]any{"config", "set", "maxmemory", "1"}), said([]any{"config", "set", "maxmemory", "0"})},
-	{"a replica now", said([]any{"replicaof", "127.0.0.1", "1"}), said([]any{"replicaof", "no", "one"})},
-	{"too few replicas", said([]any{"config", "set", "min-replicas-to-write", "1"}), said([]any{"config", "set", "min-replicas-to-write", "0"})},
-	{"asleep", func(t *testing.T, s *soak, _ *way) { go s.redis.Do(context.Background(), "debug", "sleep", "0.3") }, said([]any{"ping"})},
-	{"busy", func(t *testing.T, s *soak, _ *way) { go s.redis.Eval(context.Background(), "while true do end", nil) },
-		func(t *testing.T, s *soak, _ *way) {
+	{name: "refused port", oneWay: true, begin: func(_ *testing.T, _ *soak, w *way) { w.close() }, end: func(t *testing.T, _ *soak, w *way) { w.open(t) }},
+	onWay("black hole for requests", nobodys, "upstream", "timeout", `"timeout": 0`),
+	onWay("black hole for replies", nobodys, "downstream", "timeout", `"timeout": 0`),
+	onWay("latency of 200 ms", nobodys, "downstream", "latency", `"latency": 200`),
+	onWay("latency around the timeout", theirs, "downstream", "latency", `"latency": 45, "jitter": 20`),
+	onWay("bandwidth of 1 KB/s", nobodys, "upstream", "bandwidth", `"rate": 1`),
+	onWay("cut in mid-reply", nobodys, "downstream", "limit_data", `"bytes": 5`),
+	onWay("reset now and then", perhapsTheirs, "downstream", "reset_peer", `"timeout": 30`),
+	onWay("slices", theirs, "downstream", "slicer", `"average_size": 7, "delay": 2000`),
+	{name: "stopped", begin: func(t *testing.T, s *soak, _ *way) { s.redis.signal(t, syscall.SIGSTOP) },
+		end: func(t *testing.T, s *soak, _ *way) { s.redis.signal(t, syscall.SIGCONT) }},
+	{name: "killed and started again", begin: func(t *testing.T, s *soak, _ *way) { s.lose(func() { s.redis.kill(t) }) },
+		end: func(t *testing.T, s *soak, _ *way) { s.redis.startAgain(t, "eady to accept connections") }},
+	{name: "scripts forgotten", byClients: perhapsTheirs, begin: said([]any{"script", "flush"}), end: said([]any{"script", "flush"})},
+	{name: "all forgotten", byClients: perhapsTheirs, begin: func(t *testing.T, s *soak, _ *way) { s.lose(func() { s.redis.do(t, "flushall") }) }, end: nothing},
+	{name: "connections closed", byClients: perhapsTheirs, begin: said([]any{"client", "kill", "type", "normal"}), end: said([]any{"client", "kill", "type", "normal"})},
+	{name: "out of memory", byClients: theirs, begin: said([]any{"config", "set", "maxmemory", "1"}), end: said([]any{"config", "set", "maxmemory", "0"})},
+	{name: "a replica now", byClients: perhapsTheirs, begin: said([]any{"replicaof", "127.0.0.1", "1"}), end: said([]any{"replicaof", "no", "one"})},
+	{name: "too few replicas", byClients: perhapsTheirs, begin: said([]any{"config", "set", "min-replicas-to-write", "1"}), end: said([]any{"config", "set", "min-replicas-to-write", "0"})},
+	{name: "asleep", byClients: perhapsTheirs, begin: func(t *testing.T, s *soak, _ *way) { go s.redis.Do(context.Background(), "debug", "sleep", "0.3") }, end: said([]any{"ping"})},
+	{name: "busy", begin: func(t *testing.T, s *soak, _ *way) { go s.redis.Eval(context.Background(), "while true do end", nil) },
+		end: func(t *testing.T, s *soak, _ *way) {
 			await(t, "end of the script", func() bool { return s.redis.ScriptKill(t.Context()).Err() == nil })
 		}},
-	{"a password is required", said([]any{"config", "set", "requirepass", "new"}, []any{"client", "kill", "type", "normal"}),
-		said([]any{"config", "set", "requirepass", ""})},
+	{name: "a password is required", byClients: perhapsTheirs, begin: said([]any{"config", "set", "requirepass", "new"}, []any{"client", "kill", "type", "normal"}),
+		end: said([]any{"config", "set", "requirepass", ""})},
 }
 
 // lose notes when Redis loses what it knows.

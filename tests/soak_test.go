@@ -26,9 +26,16 @@ type soak struct {
 
 	mu      sync.Mutex
 	answers []soakAnswer
-	faults  []span
-	losses  []span          // when Redis has lost what it knew
-	back    []time.Duration // how long after a fault all doors were normal again
+	faults  []soakSuffering
+	losses  []span // when Redis has lost what it knew
+}
+
+// A soakSuffering is when a fault happened, and to which door if it was to one only.
+type soakSuffering struct {
+	soakFault
+	span
+	door int
+	well time.Time // when all doors were normal again
 }
 
 // A soakAnswer is what a client got, and when.
@@ -184,16 +191,15 @@ func (s *soak) ask(door int, random *rand.Rand, end chan struct{}) {
 func (s *soak) suffer(t *testing.T, random *rand.Rand, until time.Time) {
 	for time.Now().Before(until) {
 		time.Sleep(time.Duration(200+random.IntN(500)) * time.Millisecond) // well
-		f := soakFaults[random.IntN(len(soakFaults))]
-		way := s.ways[random.IntN(len(s.ways))]
-		from := time.Now()
-		f.begin(t, s, way)
+		f := soakSuffering{soakFault: soakFaults[random.IntN(len(soakFaults))], door: random.IntN(len(s.ways))}
+		f.from = time.Now()
+		f.begin(t, s, s.ways[f.door])
 		time.Sleep(time.Duration(100+random.IntN(900)) * time.Millisecond) // unwell
-		f.end(t, s, way)
-		to := time.Now()
+		f.end(t, s, s.ways[f.door])
+		f.to = time.Now()
 		s.awaitNormal(t, "/probe")
-		back := time.Since(to)
-		t.Logf("%s for %v, normal %v after", f.name, to.Sub(from).Round(time.Millisecond), back.Round(time.Millisecond))
-		s.faults, s.back = append(s.faults, span{from, to}), append(s.back, back)
+		f.well = time.Now()
+		t.Logf("%s for %v, normal %v after", f.name, f.to.Sub(f.from).Round(time.Millisecond), f.well.Sub(f.to).Round(time.Millisecond))
+		s.faults = append(s.faults, f)
 	}
 }
