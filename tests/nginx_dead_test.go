@@ -6,7 +6,6 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -149,36 +148,6 @@ func TestAnotherInstanceIsAskedUnlessTheFirstIsLate(t *testing.T) {
 			t.Errorf("the first %s: %d charged, want %d", name, got, c.charged)
 		}
 	}
-}
-
-// between listens on a socket and hands each connection to serve, with one to another socket, and
-// closes both after that.
-func between(t testing.TB, socket, other string, serve func(here, there net.Conn)) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			here, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer here.Close()
-				there, err := net.Dial("unix", other)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer there.Close()
-				serve(here, there)
-			})
-		}
-	})
-	t.Cleanup(func() { l.Close(); serving.Wait() })
 }
 
 // The upstream that nginx/README.md says to write: one late answer of each instance leaves nobody to

@@ -32,21 +32,9 @@ func frontOption(name, url, timeout string) string {
 
 // C106: as TestARequestIsNeverSentTwice.
 func TestThePackNeverSendsARequestTwice(t *testing.T) {
-	for want, afterTake := range map[string]func(client net.Conn){
-		"network": func(net.Conn) {},
-		"timeout": func(client net.Conn) { client.Read(make([]byte, 1)) }, // until the caller gives up
-	} {
-		r := startRedis(t)
-		direct := openRedis(t, r) // loads the scripts
-		front := inFrontOf(t, r, func(client, server net.Conn) {
-			passOn(client, server)
-			afterTake(client)
-		})
-		p := startPackStores(t, r, frontOption("front", front, "2s"))
-		c := check(newLimit(t, "api", "fixed_window", 5, 366*86400e6, 0), "u", 1)
-		same(t, packStore{p, "/redis/front"}.kind(c), want)
-		same(t, fmt.Sprint(r.calls(t, "evalsha"), " ", left(t, direct, c)), "1 4")
-	}
+	isSentOnce(t, func(r *redisServer, front string, c limits.Check) string {
+		return packStore{startPackStores(t, r, frontOption("front", front, "2s")), "/redis/front"}.kind(c)
+	})
 }
 
 // C108: a Redis that hangs up is dialled once for each request, and so is one that is not there at all.
@@ -77,24 +65,17 @@ func TestAReplyThatComesTooLateIsNobodyElses(t *testing.T) {
 	var connections atomic.Int32
 	front := inFrontOf(t, r, func(client, server net.Conn) {
 		first := connections.Add(1) == 1
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := client.Read(buf)
-			if err != nil {
-				return
+		oneByOne(client, server, func(_, reply []byte) (more bool) {
+			if !first {
+				client.Write(reply)
+				return true
 			}
-			server.Write(buf[:n])
-			if n, err = server.Read(buf); err != nil {
-				return
-			}
-			if first {
-				client.Write(buf[:n/2])
-				client.Read(buf[n:]) // until the caller gives up
-				client.Write(buf[n/2 : n])
-				return
-			}
-			client.Write(buf[:n])
-		}
+			half := len(reply) / 2
+			client.Write(reply[:half])
+			client.Read(make([]byte, 1)) // until the caller gives up
+			client.Write(reply[half:])
+			return false
+		})
 	})
 	p := startPackStores(t, r, frontOption("front", front, "1s"))
 	s := packStore{p, "/redis/front"}

@@ -162,22 +162,13 @@ func TestALateReplyLengthensNoRefusal(t *testing.T) {
 	r := startRedis(t)
 	var late atomic.Bool
 	front := inFrontOf(t, r, func(client, server net.Conn) {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := client.Read(buf)
-			if err != nil {
-				return
-			}
-			isTake := bytes.Contains(buf[:n], []byte("evalsha"))
-			server.Write(buf[:n])
-			if n, err = server.Read(buf); err != nil {
-				return
-			}
-			if isTake && late.Load() {
+		oneByOne(client, server, func(request, reply []byte) (more bool) {
+			if bytes.Contains(request, []byte("evalsha")) && late.Load() {
 				time.Sleep(2 * time.Second) // this is the reply that takes its time
 			}
-			client.Write(buf[:n])
-		}
+			client.Write(reply)
+			return true
+		})
 	})
 	s := startPack(t, nil, frontOption("redis", front, "20s")+", refusal_cache = true", siteConf{limits: `
 		[limit.hour]

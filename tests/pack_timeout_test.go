@@ -15,19 +15,11 @@ func TestTheTimeoutOfThePackBoundsTheWholeCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	front := inFrontOf(t, r, func(client, server net.Conn) {
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := client.Read(buf)
-			if err != nil {
-				return
-			}
-			server.Write(buf[:n])
-			if n, err = server.Read(buf); err != nil {
-				return
-			}
+		oneByOne(client, server, func(_, reply []byte) (more bool) {
 			time.Sleep(800 * time.Millisecond) // three of them are more than two seconds
-			client.Write(buf[:n])
-		}
+			client.Write(reply)
+			return true
+		})
 	})
 	socket := strings.TrimPrefix(front, "unix://")
 	option := func(name, timeouts string) string {

@@ -47,30 +47,16 @@ func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
 	r := startRedis(t)
 	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis="+r.url(), "--redis-timeout=1s")
 	ask := a.checker()
-	check := func(path, want string) {
-		t.Helper()
-		got := ask.check(t, "GET "+path, []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Limit", "X-Authz-Degraded", "RateLimit", "Retry-After")
-		if got, _, _ = strings.Cut(got, ";t="); got != want {
-			t.Errorf("%s: got  %s\nwant %s", path, got, want)
-		}
-	}
 	ready := func(want string) {
 		t.Helper()
 		if status, body := a.get(t, "/readyz"); status != 200 || body != want {
 			t.Errorf("/readyz: %d %q, want 200 %q", status, body, want)
 		}
 	}
-	check("/all", `200 X-Authz-Limit=local RateLimit="local";r=11`)
 	ready("serving\nstore: redis, answers\n")
-
-	r.signal(t, syscall.SIGSTOP)
-	check("/allow", `200 X-Authz-Limit=allow X-Authz-Degraded=allow`)
-	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=2`)
-	check("/allow-local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=1`)
-	check("/all", `503 X-Authz-Limit=deny X-Authz-Degraded=deny Retry-After=1`)
-	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
-	check("/local", `429 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
-	check("/free", `200`) // only a shadow meets it, and a shadow does not degrade
+	r.stopUnder(t, func(path string) string {
+		return ask.check(t, "GET "+path, []string{"X-Real-IP: 203.0.113.9"}, "X-Authz-Limit", "X-Authz-Degraded", "RateLimit", "Retry-After")
+	})
 	ready("serving\nstore: redis, no answer: timeout\n")
 
 	r.signal(t, syscall.SIGCONT)
@@ -87,6 +73,25 @@ func TestOnErrorAnswersForARedisThatIsStopped(t *testing.T) {
 	if got := a.metrics(t, `authz_store_errors_total{kind="timeout"}`); strings.HasSuffix(got, " 0\n") {
 		t.Error("no store error of kind timeout in the metrics")
 	}
+}
+
+// stopUnder stops a Redis under who has the limits of threeAnswers, and asks what there is to ask then.
+func (r *redisServer) stopUnder(t *testing.T, ask func(path string) string) {
+	t.Helper()
+	check := func(path, want string) {
+		t.Helper()
+		got, _, _ := strings.Cut(ask(path), ";t=")
+		same(t, path+" "+got, path+" "+want)
+	}
+	check("/all", `200 X-Authz-Limit=local RateLimit="local";r=11`)
+	r.signal(t, syscall.SIGSTOP)
+	check("/allow", `200 X-Authz-Limit=allow X-Authz-Degraded=allow`)
+	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=2`)
+	check("/allow-local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=1`)
+	check("/all", `503 X-Authz-Limit=deny X-Authz-Degraded=deny Retry-After=1`)
+	check("/local", `200 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
+	check("/local", `429 X-Authz-Limit=local X-Authz-Degraded=local RateLimit="local";r=0`)
+	check("/free", `200`) // only a shadow meets it, and a shadow does not degrade
 }
 
 func TestARedisThatComesLater(t *testing.T) {

@@ -24,37 +24,48 @@ import (
 // C106: the server has run the script, and then the connection is lost, or no reply comes. The
 // request is not sent again: it is charged once, and nobody is told that it was.
 func TestARequestIsNeverSentTwice(t *testing.T) {
+	isSentOnce(t, func(_ *redisServer, front string, c limits.Check) string {
+		return kindOf(openRedisURL(t, front, 2*time.Second), c)
+	})
+}
+
+// isSentOnce has ask ask once over a front that loses the reply.
+func isSentOnce(t *testing.T, ask func(r *redisServer, front string, c limits.Check) (kind string)) {
+	t.Helper()
 	for want, afterTake := range map[string]func(client net.Conn){
 		"network": func(net.Conn) {},
 		"timeout": func(client net.Conn) { client.Read(make([]byte, 1)) }, // until the caller gives up
 	} {
 		r := startRedis(t)
-		direct := openRedis(t, r)
+		direct := openRedis(t, r) // loads the scripts
 		front := inFrontOf(t, r, func(client, server net.Conn) {
-			passOn(client, server)
+			oneByOne(client, server, func(request, reply []byte) (more bool) {
+				if bytes.Contains(request, []byte("evalsha")) {
+					return false
+				}
+				client.Write(reply)
+				return true
+			})
 			afterTake(client)
 		})
-		s := openRedisURL(t, front, 2*time.Second)
 		c := check(newLimit(t, "api", "fixed_window", 5, 366*86400e6, 0), "u", 1)
-		same(t, kindOf(s, c), want)
+		same(t, ask(r, front, c), want)
 		same(t, fmt.Sprint(r.calls(t, "evalsha"), " ", left(t, direct, c)), "1 4")
 	}
 }
 
-// passOn carries requests and replies, one after the other, up to the reply to an EVALSHA.
-func passOn(client, server net.Conn) {
-	buf := make([]byte, 64<<10)
+// oneByOne carries requests, and hands each and its reply to pass, until that wants no more.
+func oneByOne(client, server net.Conn, pass func(request, reply []byte) (more bool)) {
+	request, reply := make([]byte, 64<<10), make([]byte, 64<<10)
 	for {
-		n, err := client.Read(buf)
+		n, err := client.Read(request)
 		if err != nil {
 			return
 		}
-		last := bytes.Contains(buf[:n], []byte("evalsha"))
-		server.Write(buf[:n])
-		if n, err = server.Read(buf); err != nil || last {
+		server.Write(request[:n])
+		if m, err := server.Read(reply); err != nil || !pass(request[:n], reply[:m]) {
 			return
 		}
-		client.Write(buf[:n])
 	}
 }
 
@@ -63,16 +74,22 @@ func passOn(client, server net.Conn) {
 func inFrontOf(t *testing.T, r *redisServer, pass func(client, server net.Conn)) string {
 	t.Helper()
 	path := filepath.Join(socketDir(t), "front.sock")
-	listenFor(t, "unix", path, func(client net.Conn) {
-		server, err := net.Dial("unix", r.socket)
+	between(t, path, r.socket, pass)
+	return "unix://" + path
+}
+
+// between is the same for a socket in front of another.
+func between(t *testing.T, socket, other string, pass func(here, there net.Conn)) {
+	t.Helper()
+	listenFor(t, "unix", socket, func(here net.Conn) {
+		there, err := net.Dial("unix", other)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		defer server.Close()
-		pass(client, server)
+		defer there.Close()
+		pass(here, there)
 	})
-	return "unix://" + path
 }
 
 // listenFor hands each connection to serve, and closes it after that. It ends with the test.
