@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"authz/limits"
 )
 
 const underFaults = ", under faults"
@@ -66,74 +64,23 @@ func (s *soak) wrong() map[string]int {
 		}[onError]
 	}
 	wrong := map[string]int{}
-	for _, a := range s.answers {
-		got := strings.TrimSpace(a.status + " " + a.degraded)
-		switch {
-		case a.transmission != nil:
-			wrong[a.transmission.Error()]++
-		case slices.Contains(strings.Split(mayBe[a.limit], ", "), got):
-		case strings.HasSuffix(a.limit, "-allow") && (got == "200 local" || got == "429 local"):
-			if why := s.mayBeLocal(a); why != "" {
-				wrong[fmt.Sprintf("%s of %s through the %s, %s", got, a.limit, s.doors[a.door].name, why)]++
+	for _, answers := range s.byDoor() {
+		for i, a := range answers {
+			got := strings.TrimSpace(a.status + " " + a.degraded)
+			switch {
+			case a.transmission != nil:
+				wrong[a.transmission.Error()]++
+			case slices.Contains(strings.Split(mayBe[a.limit], ", "), got):
+			case strings.HasSuffix(a.limit, "-allow") && (got == "200 local" || got == "429 local"):
+				if why := s.mayBeLocal(answers, i); why != "" {
+					wrong[fmt.Sprintf("%s of %s through the %s, %s", got, a.limit, s.doors[a.door].name, why)]++
+				}
+			default:
+				wrong[fmt.Sprintf("%s of %s", got, a.limit)]++
 			}
-		default:
-			wrong[fmt.Sprintf("%s of %s", got, a.limit)]++
 		}
 	}
 	return wrong
-}
-
-// mayBeLocal says what was wrong with Redis if no client can have been the cause of that; "" if one can. A
-// fault lasts until all is well again: a breaker that it has opened closes then.
-func (s *soak) mayBeLocal(a soakAnswer) (why string) {
-	late := a.to.Sub(a.from) >= soakTimeout
-	if !late { // else the machine is so busy that there is a crowd
-		why = "with no fault"
-	}
-	for _, f := range s.faults {
-		switch {
-		case f.well.Before(a.from) || a.to.Before(f.from) || f.oneWay && f.door != a.door:
-		case f.byClients == theirs:
-			return ""
-		case f.byClients == nobodys || !late:
-			why = "with " + f.name
-		}
-	}
-	return why
-}
-
-// By a fault that clients could cause, a limit of "allow" acts as "local", and by no other.
-func TestTheSoakKnowsWhichFaultsClientsCanCause(t *testing.T) {
-	at := func(ms int) time.Time { return time.UnixMilli(1_700_000_000_000 + int64(ms)) }
-	s := &soak{set: map[string]*limits.Limit{"a-allow": nil}}
-	s.doors = []*door{{name: "service"}, {name: "service"}, {name: "pack"}}
-	for i, name := range []string{"out of memory", "refused port", "latency around the timeout", "busy", "connections closed"} {
-		f := soakFaults[slices.IndexFunc(soakFaults, func(f soakFault) bool { return f.name == name })]
-		s.faults = append(s.faults, soakSuffering{f, span{at(1000 * i), at(1000*i + 500)}, 1, at(1000*i + 600)})
-	}
-	took := 1
-	check := func(ms, door int, degraded, want string) {
-		t.Helper()
-		s.answers = []soakAnswer{{span: span{at(ms), at(ms + took)}, door: door, limit: "a-allow", status: "200", degraded: degraded}}
-		same(t, fmt.Sprintf("%d %d %v", ms, door, s.wrong()), fmt.Sprintf("%d %d map[%s]", ms, door, want))
-	}
-	for door := range s.doors {
-		check(100, door, "allow", "")
-		check(100, door, "local", "") // out of memory
-		check(599, door, "local", "") // and not well yet
-		check(700, door, "local", "200 local of a-allow through the "+s.doors[door].name+", with no fault:1")
-		check(3100, door, "local", "200 local of a-allow through the "+s.doors[door].name+", with busy:1")
-	}
-	check(1100, 1, "allow", "")
-	check(1100, 1, "local", "200 local of a-allow through the service, with refused port:1")
-	check(2100, 1, "local", "") // a crowd before a slow way
-	check(2100, 0, "local", "200 local of a-allow through the service, with no fault:1")
-	check(4100, 0, "local", "200 local of a-allow through the service, with connections closed:1")
-	check(100, 0, "deny", "200 deny of a-allow:1")
-	took = 50 // who waited in vain while others were answered
-	check(4100, 0, "local", "")
-	check(700, 0, "local", "")
-	check(3100, 0, "local", "200 local of a-allow through the service, with busy:1")
 }
 
 // checkBounds: while Redis decided, no limit has admitted more than it may; and where each instance decided

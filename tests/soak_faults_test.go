@@ -12,19 +12,8 @@ type soakFault struct {
 	name       string
 	begin, end func(t *testing.T, s *soak, w *way)
 	oneWay     bool
-
-	// Whether clients could be the cause of what comes of it, so that "allow" may act as "local".
-	byClients clientsDoing
+	byClients  clientsDoing
 }
-
-// A clientsDoing is what clients could have done by what they send, or by being many.
-type clientsDoing int
-
-const (
-	nobodys       clientsDoing = iota
-	perhapsTheirs              // Redis answers, whatever it says: who waited in vain meanwhile may be one of a crowd
-	theirs
-)
 
 func nothing(*testing.T, *soak, *way) {}
 
@@ -66,7 +55,7 @@ var soakFaults = []soakFault{
 	{name: "a replica now", byClients: perhapsTheirs, begin: said([]any{"replicaof", "127.0.0.1", "1"}), end: said([]any{"replicaof", "no", "one"})},
 	{name: "too few replicas", byClients: perhapsTheirs, begin: said([]any{"config", "set", "min-replicas-to-write", "1"}), end: said([]any{"config", "set", "min-replicas-to-write", "0"})},
 	{name: "asleep", byClients: perhapsTheirs, begin: func(t *testing.T, s *soak, _ *way) { go s.redis.Do(context.Background(), "debug", "sleep", "0.3") }, end: said([]any{"ping"})},
-	{name: "busy", begin: func(t *testing.T, s *soak, _ *way) { go s.redis.Eval(context.Background(), "while true do end", nil) },
+	{name: "busy", byClients: perhapsTheirs, begin: func(t *testing.T, s *soak, _ *way) { go s.redis.Eval(context.Background(), "while true do end", nil) },
 		end: func(t *testing.T, s *soak, _ *way) {
 			await(t, "end of the script", func() bool { return s.redis.ScriptKill(t.Context()).Err() == nil })
 		}},
