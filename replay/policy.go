@@ -71,7 +71,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 		if c := &checks[i]; c.Rate.Count > 0 {
 			p.asked = append(p.asked, *c)
 		} else if !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, c.Limit.Name, c}
+			p.last = answer{true, "limit." + c.Limit.Name, c}
 		}
 	}
 	p.results = p.results[:0]
@@ -90,7 +90,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 			answered = answered[1:]
 		}
 		if refused && !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, c.Limit.Name, c}
+			p.last = answer{true, "limit." + c.Limit.Name, c}
 		}
 		p.limits[c.Limit.Index].count(nowUS, c, refused)
 	}

@@ -23,6 +23,8 @@ type Report struct {
 	Policy   PolicyReport  `json:"policy"`
 	Against  *PolicyReport `json:"against,omitempty"`
 	Compared *Comparison   `json:"compared,omitempty"`
+
+	fromUS, toUS int64
 }
 
 // A LogReport is what was in one log.
@@ -145,7 +147,8 @@ const topKeys = 10
 
 // report is the end of a run.
 func (r *run) report(streams []*stream) (*Report, error) {
-	out := &Report{UnknownAddress: r.unknown, WholeSeconds: !r.exact, From: when(r.firstUS), To: when(r.lastUS)}
+	out := &Report{UnknownAddress: r.unknown, WholeSeconds: !r.exact, From: when(r.firstUS), To: when(r.lastUS),
+		fromUS: r.firstUS, toUS: r.lastUS}
 	for _, s := range streams {
 		format := "empty"
 		if s.format != nil {

@@ -167,7 +167,7 @@ func (c *Comparison) tell(w io.Writer, against *PolicyReport) {
 		for _, of := range [...]func(*Refusals) int64{func(r *Refusals) int64 { return r.Requests }, func(r *Refusals) int64 { return r.Refused }} {
 			for _, r := range [...]*Refusals{l.Before, l.After} {
 				if r == nil {
-					row = append(row, "none")
+					row = append(row, "-")
 				} else {
 					row = append(row, fmt.Sprint(of(r)))
 				}

@@ -58,7 +58,9 @@ func (t *tally) sampled(nowUS int64, c *limits.Check, key []byte) {
 		return
 	}
 	d.add(c, t.bucket, nowUS)
-	t.sample.sweep(nowUS, c.Rate.WindowUS)
+	if t.requests%4 == 0 {
+		t.sample.sweep(nowUS, c.Rate.WindowUS)
+	}
 }
 
 // A spans finds the second, or the minute, with the most.
