@@ -44,7 +44,7 @@ type Broken struct {
 	First int64  `json:"first_line"` // counted from 1
 }
 
-// Said is how often limit_req said something, such as REJECTED.
+// Said is how often limit_req said something, such as REJECTED; "-" where no zone applied.
 type Said struct {
 	Status   string `json:"status"`
 	Requests int64  `json:"requests"`
@@ -160,8 +160,13 @@ func (r *run) report(streams []*stream) (*Report, error) {
 	if out.Requests == 0 {
 		return nil, nothing(streams)
 	}
+	none := out.Requests
 	for _, word := range slices.Sorted(maps.Keys(r.said)) {
 		out.LimitReq = append(out.LimitReq, Said{word, r.said[word]})
+		none -= r.said[word]
+	}
+	if r.seen[placeLimitReq] && none > 0 {
+		out.LimitReq = append(out.LimitReq, Said{"-", none})
 	}
 	out.Policy = r.policies[0].report(r, r.texts[0])
 	if r.compared != nil {
