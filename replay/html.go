@@ -22,7 +22,7 @@ type picture struct {
 	Width                     time.Duration // of a point
 	Admitted, Refused, Demand string
 	MostRequests, MostDemand  int64
-	Limit, LimitText          int64 // where the line of the limit is
+	Limit, LimitText          int64 // where the line of the limit is, and its number
 	Times                     []pictureTime
 }
 
@@ -60,8 +60,8 @@ func newPicture(l LimitReport, r *Report) *picture {
 	p.Admitted, p.Refused = steps(x, admitted, bottomHigh)+" Z", steps(x, refused, bottomHigh)+" Z"
 	p.Demand = steps(x, demand, bottomLows)
 	p.Limit = height(100, p.MostDemand, topBelow, bottomLows)
-	if p.LimitText = p.Limit - 4; p.LimitText < topBelow+10 {
-		p.LimitText = p.Limit + 14
+	if p.LimitText = p.Limit + 4; p.MostDemand > 100 {
+		p.LimitText = max(p.LimitText, topBelow+16) // below the number of the top
 	}
 	for i, anchor := range [...]string{"start", "middle", "end"} {
 		at := r.fromUS + (r.toUS-r.fromUS)*int64(i)/2

@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"limits":       {"github.com/BurntSushi/toml"},
 	"replay":       {"authz/limits", "authz/store"},
 	"redisscripts": {},
-	"tests": {"authz/limits", "authz/store", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2",
+	"tests": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2",
 		"github.com/rs/zerolog"},
 }
 
