@@ -30,23 +30,9 @@ type Suggest struct{ Keys, Headroom Share }
 // that cannot be understood are counted, but when there are no others.
 func Run(o Options, logs []Log) (*Report, error) {
 	r := newRun(o)
-	streams, err := r.open(logs)
+	streams, err := r.replay(logs)
 	if err != nil {
 		return nil, err
-	}
-	stop := r.start(streams)
-	defer stop()
-	for {
-		next := r.next(streams)
-		if next == nil {
-			break
-		}
-		r.decide(next.pop())
-	}
-	for _, s := range streams {
-		if s.err != nil {
-			return nil, s.err
-		}
 	}
 	return r.report(streams)
 }
@@ -85,6 +71,24 @@ func newRun(o Options) *run {
 	r.names = newFieldNames(r.texts...)
 	r.seen = make([]bool, r.names.size())
 	return r
+}
+
+// replay decides all requests, in the order of their times.
+func (r *run) replay(logs []Log) ([]*stream, error) {
+	streams, err := r.open(logs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.start(streams)()
+	for next := r.next(streams); next != nil; next = r.next(streams) {
+		r.decide(next.pop())
+	}
+	for _, s := range streams {
+		if s.err != nil {
+			return nil, s.err
+		}
+	}
+	return streams, nil
 }
 
 // open sees what each log is. Its first chunk is read for that, and is the first to be parsed.
