@@ -29,7 +29,7 @@ func (c *comparison) take(before, after *policy) {
 // count takes in a refusal: by whom and, if it is a limit's, of which key.
 func (d *difference) count(a *answer) {
 	d.requests++
-	d.name = append(d.name[:0], a.rule...)
+	d.name = append(append(d.name[:0], a.table...), a.name...)
 	if a.check != nil {
 		d.name = append(append(d.name, ' '), whose(a.check.Identity())...)
 	}

@@ -25,7 +25,8 @@ type policy struct {
 // An answer is what became of one request.
 type answer struct {
 	refused bool
-	rule    string        // "deny.NAME" or "limit.NAME": the first limit by name that refused
+	table   string        // "deny." or "limit.", and
+	name    string        // that of the rule: the first limit by name that refused
 	check   *limits.Check // of that limit; nil where a rule or a missing part blocked
 }
 
@@ -47,8 +48,8 @@ func (p *policy) decide(nowUS int64, o *outcome) {
 		p.allow[o.rule]++
 	case limits.Deny:
 		p.blocked++
-		if p.last = (answer{refused: true, rule: "deny." + o.rule}); o.limit != nil {
-			p.last.rule = "limit." + o.rule
+		if p.last = (answer{true, "deny.", o.rule, nil}); o.limit != nil {
+			p.last.table = "limit."
 			p.limits[o.limit.Index].blocked++
 		} else {
 			p.deny[o.rule]++
@@ -71,7 +72,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 		if c := &checks[i]; c.Rate.Count > 0 {
 			p.asked = append(p.asked, *c)
 		} else if !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, "limit." + c.Limit.Name, c}
+			p.last = answer{true, "limit.", c.Limit.Name, c}
 		}
 	}
 	p.results = p.results[:0]
@@ -90,7 +91,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 			answered = answered[1:]
 		}
 		if refused && !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, "limit." + c.Limit.Name, c}
+			p.last = answer{true, "limit.", c.Limit.Name, c}
 		}
 		p.limits[c.Limit.Index].count(nowUS, c, refused)
 	}
