@@ -24,7 +24,7 @@ type Report struct {
 	Against  *PolicyReport `json:"against,omitempty"`
 	Compared *Comparison   `json:"compared,omitempty"`
 
-	fromUS, toUS int64
+	fromUS, toUS int64 // of pictures: whole seconds around all requests
 }
 
 // A LogReport is what was in one log.
@@ -148,7 +148,7 @@ const topKeys = 10
 // report is the end of a run.
 func (r *run) report(streams []*stream) (*Report, error) {
 	out := &Report{UnknownAddress: r.unknown, WholeSeconds: !r.exact, From: when(r.firstUS), To: when(r.lastUS),
-		fromUS: r.firstUS, toUS: r.lastUS}
+		fromUS: r.firstUS - r.firstUS%1e6, toUS: r.lastUS - r.lastUS%1e6 + 1e6}
 	for _, s := range streams {
 		format := "empty"
 		if s.format != nil {
