@@ -8,7 +8,6 @@ import (
 type batch struct {
 	text  []byte // whole lines
 	lines int64
-	begun bool // by the first line of its log
 
 	times    []int64   // of each request, in the order of their lines
 	outcomes []outcome // of each request, one a policy

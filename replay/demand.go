@@ -112,13 +112,13 @@ func (l *load) add(c *limits.Check, nowUS int64) int64 {
 		}
 		l.used = min(beyond, drained(l.used, r.N, nowUS-l.atUS)+times(c.Cost, r.W))
 		l.atUS = nowUS
-		return share(l.used, r.Capacity, 1000)
+		return scaled(l.used, r.Capacity, 1000)
 	}
 	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != l.atUS {
 		l.atUS, l.used = from, 0
 	}
 	l.used = min(beyond, l.used+c.Cost)
-	return share(l.used, r.Count, 1000)
+	return scaled(l.used, r.Count, 1000)
 }
 
 // drained is what is left of a level after a time, at n a microsecond.
@@ -137,16 +137,16 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// share is scale*a/b, rounded down, 0 of nothing; not more than beyond.
-func share(a, b, scale int64) int64 {
-	if b == 0 {
+// scaled is n where all would be size, rounded down; 0 of nothing, and not more than beyond.
+func scaled(n, all, size int64) int64 {
+	if all == 0 {
 		return 0
 	}
-	high, low := bits.Mul64(uint64(a), uint64(scale))
-	if high >= uint64(b) {
+	high, low := bits.Mul64(uint64(n), uint64(size))
+	if high >= uint64(all) {
 		return beyond
 	}
-	quotient, _ := bits.Div64(high, low, uint64(b))
+	quotient, _ := bits.Div64(high, low, uint64(all))
 	return min(beyond, int64(quotient&(1<<63-1)))
 }
 

@@ -49,7 +49,7 @@ func newPicture(l LimitReport, r *Report) *picture {
 		p.MostRequests = max(p.MostRequests, b.requests)
 		p.MostDemand = max(p.MostDemand, b.peak/10)
 	}
-	height := func(n, most, top, bottom int64) int64 { return bottom - share(n, most, bottom-top) }
+	height := func(n, most, top, bottom int64) int64 { return bottom - scaled(n, most, bottom-top) }
 	var admitted, refused, demand []int64
 	for _, b := range s.bins {
 		admitted = append(admitted, height(b.requests-b.refused, p.MostRequests, topHigh, bottomHigh))
@@ -76,7 +76,7 @@ func (r *Report) across(s *series) []int64 {
 	var x []int64
 	for i := range len(s.bins) + 1 {
 		at := min(all, max(0, s.fromUS+int64(i)*s.widthUS-r.fromUS))
-		x = append(x, left+share(at, all, right-left))
+		x = append(x, left+scaled(at, all, right-left))
 	}
 	x[len(s.bins)] = max(x[len(s.bins)], min(right, x[len(s.bins)-1]+1)) // a point at least
 	return x

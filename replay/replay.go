@@ -8,7 +8,6 @@ package replay
 import (
 	"fmt"
 	"runtime"
-	"sync"
 
 	"authz/limits"
 )
@@ -57,7 +56,7 @@ type run struct {
 }
 
 func newRun(o Options) *run {
-	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 64)}
+	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16)}
 	for _, set := range []*limits.Set{o.Limits, o.Against} {
 		if set != nil {
 			r.sets = append(r.sets, set)
@@ -93,7 +92,7 @@ func (r *run) replay(logs []Log) ([]*stream, error) {
 
 // open sees what each log is. Its first chunk is read for that, and is the first to be parsed.
 func (r *run) open(logs []Log) ([]*stream, error) {
-	ahead := 2 + 2*runtime.GOMAXPROCS(0)/len(logs)
+	ahead := max(1, 2*runtime.GOMAXPROCS(0)/len(logs))
 	var streams []*stream
 	for _, l := range logs {
 		lines, err := openLog(l)
@@ -114,27 +113,29 @@ func (r *run) open(logs []Log) ([]*stream, error) {
 	return streams, nil
 }
 
-// start reads the logs and parses them in the background. The func that it returns ends that, and waits.
+// start reads the logs and parses them in the background. The func that it returns ends that; it waits for
+// nobody, since a pipe may say nothing for a long time.
 func (r *run) start(streams []*stream) (stop func()) {
-	var readers, parsers sync.WaitGroup
 	jobs, stopped := make(chan *job), make(chan struct{})
 	for _, s := range streams {
-		readers.Go(func() { r.read(s, jobs, stopped) })
+		go r.read(s, jobs, stopped)
 	}
 	for range runtime.GOMAXPROCS(0) {
-		parsers.Go(func() {
-			m := newMatcher(r.names, r.sets)
-			for j := range jobs {
-				m.fill(j.batch, j.format)
-				close(j.done)
-			}
-		})
+		go r.parse(jobs, stopped)
 	}
-	return func() {
-		close(stopped)
-		readers.Wait()
-		close(jobs)
-		parsers.Wait()
+	return func() { close(stopped) }
+}
+
+func (r *run) parse(jobs <-chan *job, stopped <-chan struct{}) {
+	m := newMatcher(r.names, r.sets)
+	for {
+		select {
+		case j := <-jobs:
+			m.fill(j.batch, j.format)
+			close(j.done)
+		case <-stopped:
+			return
+		}
 	}
 }
 

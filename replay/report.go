@@ -212,7 +212,7 @@ func (t *tally) report() LimitReport {
 	l := t.limit
 	out := LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Rate: l.Rate.String(), Burst: l.Rate.Burst, Shadow: l.Shadow,
 		Requests: t.requests, Refused: t.refused, Share: shareOf(t.refused, t.requests),
-		Blocked: t.blocked, Missing: t.missing, Unlimited: t.unlimited, Overridden: t.special,
+		Blocked: t.blocked, Missing: t.missing, Unlimited: t.unlimited, Overridden: t.overridden,
 		BusiestSecond: t.second.busiest.report(), BusiestMinute: t.minute.busiest.report(),
 		MostRefusedSecond: t.second.mostRefused.report(), MostRefusedMinute: t.minute.mostRefused.report(),
 		TopRequests: t.keys.report(func(r *keyRow) int64 { return r.requests }),

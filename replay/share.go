@@ -13,7 +13,7 @@ type Share int64
 // Whole is all of something.
 const Whole Share = 1_000_000
 
-func shareOf(part, all int64) Share { return Share(share(part, all, int64(Whole))) }
+func shareOf(part, all int64) Share { return Share(scaled(part, all, int64(Whole))) }
 
 // UnmarshalText reads a percentage, such as 0.1%.
 func (s *Share) UnmarshalText(text []byte) error {
@@ -41,7 +41,7 @@ func (s Share) MarshalJSON() ([]byte, error) {
 
 // more is n and this share of it more, rounded up.
 func (s Share) more(n int64) int64 {
-	extra := share(n, int64(Whole), int64(s))
+	extra := scaled(n, int64(Whole), int64(s))
 	if extra < beyond && (n%int64(Whole))*(int64(s)%int64(Whole))%int64(Whole) != 0 {
 		extra++
 	}

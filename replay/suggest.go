@@ -52,7 +52,7 @@ func (t *tally) suggestion(a limits.Algorithm, asked []*demand, s *Suggest, set 
 		peaks = append(peaks, t.peak(d, a))
 	}
 	slices.SortFunc(peaks, func(a, b int64) int { return cmp.Compare(b, a) })
-	mayRefuse := share(int64(len(peaks)), int64(Whole), int64(s.Keys))
+	mayRefuse := scaled(int64(len(peaks)), int64(Whole), int64(s.Keys))
 	size := max(1, mostCost)
 	if mayRefuse < int64(len(peaks)) {
 		size = max(size, peaks[mayRefuse])

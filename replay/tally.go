@@ -4,10 +4,11 @@ import "authz/limits"
 
 // A tally is what there is to say of one limit.
 type tally struct {
-	limit                                *limits.Limit
-	requests, refused                    int64
-	blocked, missing, unlimited, special int64 // special: an override's numbers counted
-	firstUS                              int64 // of the refusals; 0: none
+	limit                       *limits.Limit
+	requests, refused           int64
+	blocked, missing, unlimited int64
+	overridden                  int64 // an override's numbers counted
+	firstUS                     int64 // of the refusals; 0: none
 
 	second, minute spans
 	keys           *keyTable
@@ -42,7 +43,7 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 	row.requests++
 	row.refused += one
 	if c.Rate != &t.limit.Rate {
-		t.special++
+		t.overridden++
 	}
 	if isNew || t.bucket != nil {
 		t.sampled(nowUS, c, key)
