@@ -95,7 +95,8 @@ type LimitReport struct {
 	TopRequests []KeyReport `json:"top_requests"`
 	TopRefused  []KeyReport `json:"top_refused"`
 
-	Suggestions []Suggestion `json:"suggestions,omitempty"`
+	Suggestions    []Suggestion `json:"suggestions,omitempty"`
+	SuggestionKeys int64        `json:"suggestion_keys,omitempty"` // how many they are made for: all without an override, or a sample
 
 	picture *series
 }
@@ -199,7 +200,9 @@ func (p *policy) report(r *run, text *policyText) PolicyReport {
 	for i, t := range p.limits {
 		l := t.report()
 		if r.Suggest != nil {
-			l.Suggestions = t.suggestions(r.Suggest, p.set, max(text.Limits[i].Cost, text.Limits[i].CostMax))
+			asked := t.asked()
+			l.SuggestionKeys = int64(len(asked))
+			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(text.Limits[i].Cost, text.Limits[i].CostMax))
 		}
 		out.Limits = append(out.Limits, l)
 	}

@@ -20,17 +20,18 @@ type Suggestion struct {
 	Not       string `json:"not,omitempty"`   // why it cannot be used; rate and burst are what it would have to be
 }
 
-// suggestions are those for the limit of a tally; mostCost is what one of its requests may cost.
-func (t *tally) suggestions(s *Suggest, set *limits.Set, mostCost int64) []Suggestion {
-	if t.bucket == nil || t.limit.Rate.Count == 0 && t.bucket.WindowUS == 0 {
-		return nil
-	}
-	var asked []*demand
+// asked is the keys that have asked for something of the limit's own numbers.
+func (t *tally) asked() (asked []*demand) {
 	for _, d := range t.sample.all {
 		if d.windowPeak > 0 {
 			asked = append(asked, d)
 		}
 	}
+	return asked
+}
+
+// suggestions are those for the keys that have asked; mostCost is what one request of the limit may cost.
+func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCost int64) []Suggestion {
 	if len(asked) == 0 {
 		return nil
 	}

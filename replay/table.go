@@ -64,7 +64,7 @@ func (p *PolicyReport) tell(w io.Writer) {
 	for _, r := range p.Rules {
 		refused, share := "", ""
 		if strings.HasPrefix(r.Rule, "deny.") {
-			refused, share = fmt.Sprint(r.Requests), Whole.String()
+			refused, share = fmt.Sprint(r.Requests), shareOf(r.Requests, r.Requests).String()
 		}
 		t.row(r.Rule, fmt.Sprint(r.Requests), refused, share, "", "")
 	}
@@ -147,7 +147,11 @@ func (l *LimitReport) tellSuggestions(w io.Writer) {
 	if len(l.Suggestions) == 0 {
 		return
 	}
-	t := newTable(w, "  smallest that would do", "with the headroom", "", ">refused keys", "")
+	of := fmt.Sprintf("  smallest that would do, of %s", count(l.SuggestionKeys, "key"))
+	if !l.KeysExact {
+		of += " taken at random"
+	}
+	t := newTable(w, of, "with the headroom", "", ">refused keys", "")
 	for _, s := range l.Suggestions {
 		what, numbers := "count", fmt.Sprintf("rate = %q", s.Rate)
 		if s.Burst != nil {

@@ -25,9 +25,7 @@ var spoken = []struct{ target, agent string }{
 	{"/none", ""},
 }
 
-// What nginx logs is read as it was sent, in any of its escapings; each key has its request.
-func TestReplayReadsWhatNginxWrites(t *testing.T) {
-	n := startNginx(t, `
+const loggingNginx = `
 		log_format text '$remote_addr [$time_iso8601] "$request" "$http_user_agent" $status';
 		log_format coded escape=json '{"at":$msec,"time":"$time_local","addr":"$remote_addr","request":"$request_method $request_uri HTTP","http_user_agent":"$http_user_agent"}';
 		log_format named escape=json '{"msec":$msec,"remote_addr":"$remote_addr","method":"$request_method","request_uri":"$request_uri","http_user_agent":"$http_user_agent"}';
@@ -37,7 +35,11 @@ func TestReplayReadsWhatNginxWrites(t *testing.T) {
 		access_log coded.log coded;
 		access_log named.log named;
 		access_log labels.log labels;
-		server { listen LISTEN; return 204; }`, nil)
+		server { listen LISTEN; return 204; }`
+
+// What nginx logs is read as it was sent, in any of its escapings; each key has its request.
+func TestReplayReadsWhatNginxWrites(t *testing.T) {
+	n := startNginx(t, loggingNginx, nil)
 	set, err := limits.Load("authz", limitsFile(t, `
 		[limit.a]
 		key       = ["path:raw", "header:User-Agent"]
