@@ -51,13 +51,18 @@ func writeLog(tb testing.TB, w io.Writer, lines int) {
 	}
 }
 
-func loadText(tb testing.TB, text string) *limits.Set {
+func tryLimits(tb testing.TB, text string) (*limits.Set, error) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "limits.toml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	set, err := limits.Load("authz", path)
+	return limits.Load("authz", path)
+}
+
+func loadText(tb testing.TB, text string) *limits.Set {
+	tb.Helper()
+	set, err := tryLimits(tb, text)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -17,6 +17,8 @@ type demand struct {
 
 	levelUS, level, levelPeak int64 // buckets: used, in 1/W token
 
+	rate neededRate // of a bucket as large as the limit's
+
 	log              []moment // sliding_window: what it still counts
 	inLog, slidePeak int64
 }
@@ -27,7 +29,8 @@ type moment struct{ atUS, n int64 }
 // beyond is more than any number that is counted exactly, and far from an overflow.
 const beyond = 1 << 60
 
-// add takes in a request. Its limit's window counts, not its algorithm; bucket is its rate as buckets have it.
+// add takes in a request. Its limit's window counts, and its size if it is a bucket; bucket is its rate as
+// buckets have it.
 func (d *demand) add(c *limits.Check, bucket *limits.Rate, nowUS int64) {
 	r := c.Rate
 	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != d.windowUS {
@@ -43,6 +46,9 @@ func (d *demand) add(c *limits.Check, bucket *limits.Rate, nowUS int64) {
 		d.level = min(beyond, drained(d.level, bucket.N, nowUS-d.levelUS)+times(c.Cost, bucket.W))
 		d.levelUS = nowUS
 		d.levelPeak = max(d.levelPeak, d.level)
+	}
+	if isBucket(c.Limit.Algorithm) {
+		d.rate.add(r.Size(c.Limit.Algorithm), c.Cost, r.WindowUS, nowUS)
 	}
 }
 

@@ -9,14 +9,16 @@ import (
 	"authz/limits"
 )
 
-// A Suggestion is the smallest number of one algorithm, with the limit's own window (buckets: its own rate),
-// that would have refused at most so many keys, had the limit stood alone.
+// A Suggestion is the smallest number of one algorithm that would have refused at most so many keys, had the
+// limit stood alone: a count in the limit's own window, or the burst of a bucket at the limit's own rate. For a
+// limit that is a bucket there is also the count at its own burst.
 type Suggestion struct {
 	Algorithm string `json:"algorithm"`
-	Rate      string `json:"rate"`            // as the limits file has it, with the headroom
-	Burst     *int64 `json:"burst,omitempty"` // of buckets, with the headroom
-	Smallest  int64  `json:"smallest"`        // without the headroom: of buckets the burst, else the count
+	Number    string `json:"number"`          // which is the smallest: "count" or "burst"
+	Smallest  int64  `json:"smallest"`        // without the headroom
 	Refused   int64  `json:"refused_keys"`    // at the smallest
+	Rate      string `json:"rate"`            // as the limits file has it, with the headroom
+	Burst     *int64 `json:"burst,omitempty"` // of buckets; with the headroom, if it is the number
 	Not       string `json:"not,omitempty"`   // why it cannot be used; rate and burst are what it would have to be
 }
 
@@ -41,6 +43,9 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 			continue // a rate of 0 fills no bucket
 		}
 		all = append(all, t.suggestion(a, asked, s, set, mostCost))
+		if a == t.limit.Algorithm && isBucket(a) {
+			all = append(all, t.rateSuggestion(asked, s, set))
+		}
 	}
 	return all
 }
@@ -48,27 +53,47 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 func isBucket(a limits.Algorithm) bool { return a == limits.TokenBucket || a == limits.LeakyBucket }
 
 func (t *tally) suggestion(a limits.Algorithm, asked []*demand, s *Suggest, set *limits.Set, mostCost int64) Suggestion {
-	peaks := make([]int64, 0, len(asked))
-	for _, d := range asked {
-		peaks = append(peaks, t.peak(d, a))
-	}
-	slices.SortFunc(peaks, func(a, b int64) int { return cmp.Compare(b, a) })
-	mayRefuse := scaled(int64(len(peaks)), int64(Whole), int64(s.Keys))
-	size := max(1, mostCost)
-	if mayRefuse < int64(len(peaks)) {
-		size = max(size, peaks[mayRefuse])
-	}
-	refused := int64(0)
-	for refused < int64(len(peaks)) && peaks[refused] > size {
-		refused++
-	}
+	size, refused := smallest(asked, s.Keys, max(1, mostCost), func(d *demand) int64 { return t.peak(d, a) })
 	r := rateOf(a, s.Headroom.more(size), &t.limit.Rate)
-	out := Suggestion{Algorithm: a.String(), Rate: r.String(), Smallest: size, Refused: refused, Not: unusable(a, r, size, set)}
+	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: size, Refused: refused, Rate: r.String(), Not: unusable(a, r, size, set)}
 	if isBucket(a) {
-		out.Burst = &r.Burst
+		out.Number, out.Burst = "burst", &r.Burst
 		out.Smallest -= r.Size(a) - r.Burst // a leaky bucket's is one less
 	}
 	return out
+}
+
+// rateSuggestion is the smallest count of a bucket with the limit's own burst.
+func (t *tally) rateSuggestion(asked []*demand, s *Suggest, set *limits.Set) Suggestion {
+	a, own := t.limit.Algorithm, &t.limit.Rate
+	count, refused := smallest(asked, s.Keys, 1, func(d *demand) int64 { return d.rate.count })
+	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: count, Refused: refused, Burst: &own.Burst}
+	if count == beyond {
+		out.Smallest, out.Rate = 0, own.String()
+		out.Not = fmt.Sprintf("no rate is enough at a burst of %d: more is asked for at once", own.Burst)
+		return out
+	}
+	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, own.Burst)
+	out.Rate, out.Not = r.String(), unusable(a, r, r.Size(a), set)
+	return out
+}
+
+// smallest is the smallest number, no less than least, that is below the peaks of no more keys than may be
+// refused, and of how many it is.
+func smallest(asked []*demand, may Share, least int64, peak func(*demand) int64) (number, refused int64) {
+	peaks := make([]int64, 0, len(asked))
+	for _, d := range asked {
+		peaks = append(peaks, peak(d))
+	}
+	slices.SortFunc(peaks, func(a, b int64) int { return cmp.Compare(b, a) })
+	number = least
+	if n := scaled(int64(len(peaks)), int64(Whole), int64(may)); n < int64(len(peaks)) {
+		number = max(number, peaks[n])
+	}
+	for refused < int64(len(peaks)) && peaks[refused] > number {
+		refused++
+	}
+	return number, refused
 }
 
 // peak is the size that a limit of this algorithm must have to refuse the key nothing.

@@ -59,26 +59,31 @@ func TestASuggestionIsTheSmallestThatWouldDo(t *testing.T) {
 	random, tried := rand.New(rand.NewPCG(1, 2)), 0
 	for _, own := range []struct {
 		algorithm, rate string
+		burst           *int64
 		cost            int
-	}{{"sliding_window", "60/s", 1}, {"token_bucket", "70/s", 1}, {"fixed_window", "1800/7s", 3}, {"sliding_counter", "80/s", 2}} {
+	}{{"sliding_window", "60/s", nil, 1}, {"token_bucket", "70/s", new(int64(20)), 1}, {"fixed_window", "1800/7s", nil, 3},
+		{"sliding_counter", "80/s", nil, 2}, {"token_bucket", "400/7s", new(int64(15)), 1}, {"leaky_bucket", "300/s", new(int64(5)), 1}} {
 		log := bursts(random)
 		for _, keys := range []Share{0, 20_000, 300_000} {
 			format, err := ParseFormat("$msec $remote_addr $request_uri")
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(Options{Limits: loadText(t, limitOf(own.algorithm, own.rate, nil, own.cost)), Format: format,
+			r, err := Run(Options{Limits: loadText(t, limitOf(own.algorithm, own.rate, own.burst, own.cost)), Format: format,
 				Suggest: &Suggest{Keys: keys}}, []Log{{"log", strings.NewReader(log)}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			suggestions := r.Policy.Limits[0].Suggestions
-			if len(suggestions) != 5 {
-				t.Fatalf("%+v, want five", suggestions)
+			if want := map[bool]int{false: 5, true: 6}[own.burst != nil]; len(suggestions) != want {
+				t.Fatalf("%+v, want %d", suggestions, want)
 			}
 			for _, s := range suggestions {
+				if _, err := tryLimits(t, limitOf(s.Algorithm, s.Rate, s.Burst, own.cost)); (err == nil) != (s.Not == "") {
+					t.Errorf("%+v: authz check says %v", s, err)
+				}
 				if s.Not != "" {
-					t.Fatalf("%+v, want one that can be used", s)
+					continue
 				}
 				refused, all := refusedKeys(t, limitOf(s.Algorithm, s.Rate, s.Burst, own.cost), log)
 				may := all * int64(keys) / int64(Whole)
@@ -94,18 +99,18 @@ func TestASuggestionIsTheSmallestThatWouldDo(t *testing.T) {
 			}
 		}
 	}
-	if tried < 45 {
-		t.Errorf("%d of 60 suggestions were tried with one less, want most", tried)
+	if tried < 75 {
+		t.Errorf("%d of 99 suggestions were tried with one less, want most", tried)
 	}
 }
 
 // oneLess is the limits file with a number that is smaller by one; not ok if that has no room for the cost.
 func oneLess(s Suggestion, cost int) (toml string, ok bool) {
-	if s.Burst == nil {
+	if s.Number == "count" {
 		count, window, _ := strings.Cut(s.Rate, "/")
 		var n int64
 		fmt.Sscan(count, &n)
-		return limitOf(s.Algorithm, fmt.Sprintf("%d/%s", n-1, window), nil, cost), n > int64(cost)
+		return limitOf(s.Algorithm, fmt.Sprintf("%d/%s", n-1, window), s.Burst, cost), s.Burst != nil && n > 1 || n > int64(cost)
 	}
 	burst := *s.Burst - 1
 	size := burst
@@ -208,7 +213,7 @@ func TestADemandDoesNotOverflow(t *testing.T) {
 	rate := limits.NewRate(limits.TokenBucket, 1, 366*86400e6, 1)
 	var d demand
 	for i := range int64(1000) {
-		d.add(&limits.Check{Rate: rate, Cost: 1<<53 - 1}, rate, 1e15+i)
+		d.add(&limits.Check{Limit: &limits.Limit{Algorithm: limits.TokenBucket}, Rate: rate, Cost: 1<<53 - 1}, rate, 1e15+i)
 	}
 	for name, peak := range map[string]int64{"window": d.windowPeak, "counter": d.counterPeak, "level": d.levelPeak} {
 		if peak < 1<<53 || peak > 2*beyond {

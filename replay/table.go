@@ -153,12 +153,11 @@ func (l *LimitReport) tellSuggestions(w io.Writer) {
 	}
 	t := newTable(w, of, "with the headroom", "", ">refused keys", "")
 	for _, s := range l.Suggestions {
-		what, numbers := "count", fmt.Sprintf("rate = %q", s.Rate)
+		numbers := fmt.Sprintf("rate = %q", s.Rate)
 		if s.Burst != nil {
-			what = "burst"
 			numbers += fmt.Sprintf(", burst = %d", *s.Burst)
 		}
-		t.row(fmt.Sprintf("  %s %s %d", s.Algorithm, what, s.Smallest), numbers, "", fmt.Sprint(s.Refused), s.Not)
+		t.row(fmt.Sprintf("  %s %s %d", s.Algorithm, s.Number, s.Smallest), numbers, "", fmt.Sprint(s.Refused), s.Not)
 	}
 	t.end()
 }
