@@ -2,7 +2,6 @@ package tests
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -110,5 +109,5 @@ func keyOf(t *testing.T, set *limits.Set, target, agent string) string {
 	if len(m.Checks) != 1 {
 		t.Fatalf("%q: %d checks, want 1", target, len(m.Checks))
 	}
-	return fmt.Sprintf("%s", m.Checks[0].Identity())
+	return string(m.Checks[0].Identity())
 }
