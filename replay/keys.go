@@ -121,7 +121,8 @@ func (s *keySample) thin() {
 	})
 }
 
-// sweep frees the log of one key that has asked for nothing for a window.
+// sweep frees the log of one key that has asked for nothing for a window. Called with every fourth request, it
+// leaves no more of those than four requests a key have made.
 func (s *keySample) sweep(nowUS, windowUS int64) {
 	if s.hand++; s.hand >= len(s.all) {
 		s.hand = 0
