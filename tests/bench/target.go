@@ -122,7 +122,7 @@ func (t target) against(r row, all samples) target {
 	if t.to != bestRival {
 		return t
 	}
-	least := 0.0
+	best, least := t, 0.0
 	for _, name := range r.contestants {
 		if name == t.of || name == "floor" {
 			continue
@@ -131,10 +131,10 @@ func (t target) against(r row, all samples) target {
 		rival.to = name
 		rival.about += ", the best of them"
 		if f := rival.find(r, all); f.rounds > 0 && (least == 0 || f.value < least) {
-			least, t = f.value, rival
+			best, least = rival, f.value
 		}
 	}
-	return t
+	return best
 }
 
 func (t target) what() string {
