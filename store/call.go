@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -32,7 +33,7 @@ type pending struct {
 	keys     []keyArg // in text
 	text     []byte
 	numbers  []int64       // its part of the ARGV of take
-	alone    [4]int64      // the ARGV of its algorithm's script, if it is one check
+	alone    [5]int64      // limit, window, third, cost, initial for its algorithm's script, if it is one check
 	reply    []int64       // its part of the reply: the status, and four numbers a check
 	err      error         // of the whole call
 	deadline time.Duration // by lanes.now
@@ -79,11 +80,11 @@ func (p *pending) begin(checks []limits.Check, peek bool) {
 		}
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
-			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
-			p.alone = [4]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.Burst, k.Cost}
+			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost, k.Rate.Cold())
+			p.alone = [...]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.Burst, k.Cost, k.Rate.Initial}
 		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
-			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
-			p.alone = [4]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost}
+			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost, 0)
+			p.alone = [...]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost, 0}
 		default:
 			panic(unknown(k))
 		}
@@ -194,9 +195,7 @@ func (c *call) args(whole bool) []any {
 
 // addAlone adds the ARGV of an algorithm's script.
 func (c *call) addAlone(p *pending) {
-	for i := range p.alone {
-		c.words = append(c.words, &p.alone[i])
-	}
+	c.words = append(c.words, &p.alone[0], &p.alone[1], pair(&p.alone[2], p.alone[4]), &p.alone[3])
 	if p.peeks() {
 		c.words = append(c.words, &c.nowUS, 1)
 	}
@@ -208,8 +207,8 @@ func (c *call) addAll() {
 	c.rows = c.rows[:0]
 	for _, p := range c.members {
 		c.words = append(c.words, &p.numbers[0])
-		for i := 1; i < len(p.numbers); i += 5 {
-			c.addRow((*row)(p.numbers[i : i+5]))
+		for i := 1; i < len(p.numbers); i += len(row{}) {
+			c.addRow((*row)(p.numbers[i:]))
 		}
 	}
 }
@@ -226,8 +225,9 @@ func (c *call) end(err error) {
 	}
 }
 
-// A row is the numbers of a check: its algorithm, three of its limit, the cost.
-type row [5]int64
+// A row is the numbers of a check: its algorithm, three of its limit, the cost, and what is used of a token
+// bucket that was never used.
+type row [6]int64
 
 // sameAs is how the script is told that a check has the same numbers as the first, the second, ... of
 // those that wrote their own.
@@ -242,9 +242,15 @@ func (c *call) addRow(r *row) {
 		}
 	}
 	c.rows = append(c.rows, *r)
-	for i := range r {
-		c.words = append(c.words, &r[i])
+	c.words = append(c.words, &r[0], &r[1], &r[2], pair(&r[3], r[5]), &r[4])
+}
+
+// pair is n, and after a slash what belongs to it, if there is something.
+func pair(n *int64, to int64) any {
+	if to == 0 {
+		return n
 	}
+	return fmt.Sprintf("%d/%d", *n, to)
 }
 
 // numbers is how long the reply has to be.

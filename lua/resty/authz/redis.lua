@@ -283,8 +283,13 @@ function _M.words(limit, rate)
     local a, b, c, third = rate.limit, rate.window_us, rate.offset_us, rate.offset_us
     if algorithm <= 2 then a, b, c, third = rate.n, rate.w, rate.capacity, rate.burst end
     if limit.shadow then algorithm = -algorithm end
-    words = {format("%d", algorithm), format("%d", a), format("%d", b), format("%d", c)}
-    words.own = {format("%d", rate.limit), format("%d", rate.window_us), format("%d", third)}
+    c, third = format("%d", c), format("%d", third)
+    if rate.initial > 0 then -- a token bucket that does not start full
+        c = format("%s/%d", c, (rate.burst - rate.initial) * rate.w)
+        third = format("%s/%d", third, rate.initial)
+    end
+    words = {format("%d", algorithm), format("%d", a), format("%d", b), c}
+    words.own = {format("%d", rate.limit), format("%d", rate.window_us), third}
     words_of[rate] = words
     return words
 end
