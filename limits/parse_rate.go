@@ -188,6 +188,9 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 		t.wrongCost(d, r.Size(a))
 		return nil
 	}
+	if !t.start(d, r) {
+		return nil
+	}
 	return t.share(d, r, n.utcOffsetUS)
 }
 
@@ -257,6 +260,9 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
 			replicas, share, burst)
 		return nil
+	}
+	if d.initial != nil {
+		share.setInitial(max(d.tokens(share.Burst), d.mostCost()))
 	}
 	if *share != *r {
 		r.Share = share
