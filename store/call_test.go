@@ -83,7 +83,7 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 		c, first, _ := twoMembers()
 		c.send(reply)
 		dst, err := c.members[0].results(first, nil)
-		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no reply of a script: "+why; got != want {
+		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no script's reply: "+why; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}

@@ -18,7 +18,7 @@ var errWrongType = &kindError{"wrongtype",
 
 // malformed is a reply that the script does not write.
 func malformed(format string, a ...any) error {
-	return &kindError{"malformed", fmt.Errorf("Redis sent no reply of a script: "+format, a...)}
+	return &kindError{"malformed", fmt.Errorf("Redis sent no script's reply: "+format, a...)}
 }
 
 // A replyError is an error that Redis sent.
