@@ -45,8 +45,7 @@ func initError(t testing.TB, lua, conf string) string {
 	text := fmt.Sprintf(`
 		load_module /usr/lib/nginx/modules/ndk_http_module.so;
 		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
-		daemon off;
-		master_process off; # should it start, it is one process, which the test ends
+		daemon off; master_process off; # one process, which the test ends if it starts
 		pid nginx.pid;
 		events { }
 		http {
