@@ -36,6 +36,7 @@ func TestThePackHasTLSAndEachTimeout(t *testing.T) {
 		connecting = {port = %[5]d, connect_timeout = "100ms", send_timeout = "1m", read_timeout = "1m"},
 		sending = {port = %[4]d, connect_timeout = "1m", send_timeout = "100ms", read_timeout = "1m"},
 		reading = {port = %[4]d, connect_timeout = "1m", send_timeout = "1m", read_timeout = "100ms"},
+		greeting = {port = %[4]d, tls = true, tls_verify = false, timeout = "100ms"},
 	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port, fullPort(t))
 	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
 		lua_ssl_trusted_certificate %s;
@@ -59,7 +60,7 @@ func TestThePackHasTLSAndEachTimeout(t *testing.T) {
 		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
 	}
 	large := check(c.Limit, strings.Repeat("u", 16<<20), 1) // no buffer takes it
-	for _, name := range []string{"connecting", "sending", "reading"} {
+	for _, name := range []string{"connecting", "sending", "reading", "greeting"} {
 		begun, what := time.Now(), c
 		if name == "sending" {
 			what = large
