@@ -24,7 +24,7 @@ function _M.word(text)
     return sent
 end
 
--- Lets the next wait take what is left of the call, and ms at most. False: nothing is left.
+-- Lets the next wait last until then, and no longer. False: it is past.
 local function allow(self, until_s)
     local left_ms = floor((until_s - now()) * 1000 + 0.5)
     if left_ms < 1 then return false end
@@ -41,6 +41,7 @@ local function step_end(self, ms)
     return end_s -- no tail call into min, for the reason that nginx.lua gives
 end
 
+-- Speaks TLS from here on: true, or nil, the error's text and kind.
 local function handshake(self)
     local to = self.to
     local done, err
@@ -50,13 +51,14 @@ local function handshake(self)
         err = "timeout"
     end
     if done then return true end
-    self.socket:close() -- it stays open
+    self.socket:close() -- a handshake that failed leaves it open
     return nil, "failed to do ssl handshake: " .. err, err == "timeout" and "timeout" or "network"
 end
 
 --- open connects to a Redis, for a call that begins now. `to` has host, port (none: host is a socket),
--- connect_options, tls, tls_name, tls_verify, and in milliseconds whole_ms for the call and connect_ms,
--- send_ms, read_ms for its steps. It returns the connection, or nil, the error's text and kind.
+-- connect_options, tls, tls_name, tls_verify, pool_size, and in milliseconds whole_ms for the call,
+-- connect_ms, send_ms, read_ms for its steps, and idle_ms for the pool. It returns the connection, or nil, the
+-- error's text and kind.
 function _M.open(to)
     local socket = tcp()
     local self = setmetatable({
