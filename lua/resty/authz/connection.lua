@@ -57,8 +57,8 @@ end
 
 --- open connects to a Redis, for a call that begins now. `to` has host, port (none: host is a socket),
 -- connect_options, tls, tls_name, tls_verify, pool_size, and in milliseconds whole_ms for the call,
--- connect_ms, send_ms, read_ms for its steps, and idle_ms for the pool. It returns the connection, or nil, the
--- error's text and kind.
+-- connect_ms, send_ms, read_ms for its steps, and idle_ms for the pool. It returns the connection, or nil,
+-- the error's text and kind.
 function _M.open(to)
     local socket = tcp()
     local self = setmetatable({
