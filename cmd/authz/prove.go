@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -63,6 +64,8 @@ func (f *proveCmd) Validate() (err error) {
 		return errors.New("want --limits=FILE|DIR, or --algorithm and --rate")
 	case f.Requests < 1 || f.Requests > mostRequests:
 		return fmt.Errorf("--requests=%d: want 1 to %d", f.Requests, mostRequests)
+	case f.Burst != nil && *f.Burst < 0:
+		return fmt.Errorf("--burst=%d: want 0 or more", *f.Burst)
 	case f.For < 0:
 		return fmt.Errorf("--for=%v: want a time, such as 30s", f.For)
 	}
@@ -160,7 +163,7 @@ func (f *proveCmd) promised(c *console) (*promise, error) {
 		}
 		algorithm, rate = l.Algorithm, &l.Rate
 	}
-	if rate.Unlimited || rate.Count == 0 {
+	if rate.Unlimited || rate.Size(algorithm) == 0 {
 		return nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
 	}
 	return promiseOf(algorithm, rate), nil
@@ -174,10 +177,13 @@ func (f *proveCmd) agree(c *console, n int) error {
 	question := fmt.Sprintf("Send %s to %s?", count(n, "request"), f.target.Host)
 	in, ok := c.in.(*os.File)
 	if !ok || !isTerminal(in) {
-		return fmt.Errorf("prove: %s There is no terminal to ask on, want --yes", question)
+		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
 	}
 	fmt.Fprint(c.err, question+" [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err == io.EOF && answer == "" {
+		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
+	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("prove: nothing was sent")
 	}

@@ -19,11 +19,12 @@ type proof struct {
 	endUS   int64 // when time is over
 	tell    func(*attack)
 
-	keys    int // that were used
-	seen    observations
-	attacks []*attack
-	crowdUS int64 // how long the crowd took
-	early   *observation
+	keys       int // that were used
+	seen       observations
+	attacks    []*attack
+	crowdUS    int64        // how long the crowd took
+	boundaryUS int64        // when an aligned window is taken to end; 0: no boundary was tried
+	early      *observation // a refusal when Retry-After had said otherwise
 }
 
 // An attack is a report line: what was tried, and what came of it.
@@ -105,8 +106,11 @@ func (p *proof) retry() string {
 		}
 		p.sleepUntil(o.toUS + waitUS + slackUS(waitUS))
 		again := p.fire(1, 0)
-		said += fmt.Sprintf("%ds after a refusal, as its Retry-After said: %s", o.retryAfterS, again)
-		if len(again) == 0 || again[0].verdict != sawRefused {
+		if len(again) == 0 {
+			return said + "not tried: no request or no time is left"
+		}
+		said += fmt.Sprintf("%ds after a refusal, as its Retry-After said: %s", o.retryAfterS, again[0].verdict)
+		if again[0].verdict != sawRefused {
 			return said
 		}
 		said += "; "
@@ -131,14 +135,12 @@ func (p *proof) boundary() string {
 	aheadUS, unsureUS, clock := p.serverClock()
 	leadUS := min(p.crowdUS+20_000, windowUS/4) + unsureUS
 	startUS := p.began.UnixMicro() + aheadUS // the server's clock as the run began
-	nextUS := func(afterUS int64) int64 {
-		atUS := startUS + afterUS
-		return afterUS + windowUS - (atUS-p.promise.rate.OffsetUS)%windowUS
-	}
-	atUS := nextUS(p.nowUS() + leadUS)
+	soonestUS := p.nowUS() + leadUS
+	atUS := soonestUS + windowUS - (startUS+soonestUS-p.promise.rate.OffsetUS)%windowUS
 	if atUS > p.endUS {
 		return fmt.Sprintf("not tried: the next is in %s, and time is over before; see --for", micros(atUS-p.nowUS()))
 	}
+	p.boundaryUS = atUS
 	p.sleepUntil(atUS - leadUS)
 	before := p.fire(p.promise.size(), 0)
 	p.sleepUntil(atUS + unsureUS + 1000)

@@ -36,6 +36,8 @@ const (
 	sawRefused
 )
 
+func (s sighting) String() string { return [...]string{"no verdict", "admitted", "refused"}[s] }
+
 // A prober sends requests to the set-up: each once, and without following where an answer points.
 type prober struct {
 	client fasthttp.HostClient

@@ -41,7 +41,7 @@ func (p *proof) report() *report {
 		within = j.breach.within
 	}
 	r.Most, r.WithinUS = j.most, j.fullest.lengthUS()
-	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS)
+	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS, p.boundaryUS)
 	unclear := p.unclear(&j)
 	switch {
 	case j.breach != nil:
@@ -123,21 +123,18 @@ func (p *promise) broken(b *breach) string {
 	window := micros(p.rate.WindowUS)
 	switch b.kind {
 	case tooManyAligned:
-		return fmt.Sprintf("%d were admitted in one window of %s, wherever windows begin, and %s is promised to admit %d", b.number, window, p, b.promised)
+		return fmt.Sprintf("%d were admitted in one window of %s, wherever such windows begin, where %s promises %d at most", b.number, window, p, b.promised)
 	case tooManyAnswered:
-		return fmt.Sprintf("%d answers to what was admitted came within %s, and %s is promised to let out %d", b.number, micros(b.within.lengthUS()), p, b.promised)
+		return fmt.Sprintf("%d that were admitted were answered within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
 	}
-	return fmt.Sprintf("%d were admitted within %s, and %s is promised to admit %d", b.number, micros(b.within.lengthUS()), p, b.promised)
+	return fmt.Sprintf("%d were admitted within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
 }
 
 func (p *promise) held(j *judgment) string {
-	text := fmt.Sprintf("%d were admitted at most in an interval shorter than %s, and %s is promised to admit no more than %d",
+	text := fmt.Sprintf("no more than %d were admitted within any %s, where %s promises %d at most",
 		j.most, micros(p.rate.WindowUS), p, p.mostInAWindow())
-	if p.aligned {
-		text += fmt.Sprintf("; in one of its windows %d of %d", j.aligned, p.rate.Count)
-	}
 	if p.algorithm == limits.FixedWindow && j.most > p.rate.Count {
-		text += fmt.Sprintf(". More than %d is the boundary burst: the end of one window and the beginning of the next, which a fixed window allows", p.rate.Count)
+		text += fmt.Sprintf(": %d in each of its windows, and more at the end of one and the beginning of the next, which a fixed window allows", p.rate.Count)
 	}
 	return text
 }
