@@ -129,11 +129,12 @@ func (p *proof) lastRefusal() (last *observation) {
 	return last
 }
 
-// boundary sends what is admitted at once just before an aligned window ends, and again just after.
+// boundary sends what is admitted at once just before an aligned window ends, and again just after. It begins
+// a second before, or a quarter of a window if that is shorter, so that what comes late comes before it too.
 func (p *proof) boundary() string {
 	windowUS := p.promise.rate.WindowUS
 	aheadUS, unsureUS, clock := p.serverClock()
-	leadUS := min(p.crowdUS+20_000, windowUS/4) + unsureUS
+	leadUS := min(p.crowdUS+1_000_000, windowUS/4) + unsureUS
 	startUS := p.began.UnixMicro() + aheadUS // the server's clock as the run began
 	soonestUS := p.nowUS() + leadUS
 	atUS := soonestUS + windowUS - (startUS+soonestUS-p.promise.rate.OffsetUS)%windowUS

@@ -57,7 +57,8 @@ func (p *proof) report() *report {
 	return r
 }
 
-// judge judges key by key, and returns the judgment that is worst for the limit.
+// judge judges key by key, and returns the judgment that is worst for the limit, and of whom: of equals the last,
+// which has the flood.
 func (p *proof) judge() (worst judgment, of int) {
 	for key := 1; key <= p.keys; key++ {
 		var admitted []span
@@ -67,7 +68,7 @@ func (p *proof) judge() (worst judgment, of int) {
 			}
 		}
 		j := p.promise.judge(admitted)
-		if of == 0 || j.breach != nil && worst.breach == nil || (j.breach == nil) == (worst.breach == nil) && j.most > worst.most {
+		if of == 0 || j.breach != nil && worst.breach == nil || (j.breach == nil) == (worst.breach == nil) && j.most >= worst.most {
 			worst, of = j, key
 		}
 	}
@@ -134,7 +135,7 @@ func (p *promise) held(j *judgment) string {
 	text := fmt.Sprintf("no more than %d were admitted within any %s, where %s promises %d at most",
 		j.most, micros(p.rate.WindowUS), p, p.mostInAWindow())
 	if p.algorithm == limits.FixedWindow && j.most > p.rate.Count {
-		text += fmt.Sprintf(": %d in each of its windows, and more at the end of one and the beginning of the next, which a fixed window allows", p.rate.Count)
+		text += fmt.Sprintf(": %d in each of its windows, so twice that where one ends and the next begins", p.rate.Count)
 	}
 	return text
 }
