@@ -146,7 +146,7 @@ func TestARunThatSeesTooLittleProvesNothing(t *testing.T) {
 		says(want, append(args, "--url="+url, "--limit=few", "--algorithm=sliding_window", "--rate=3/h")...)
 	}
 	at := "http://" + a.addr
-	few("unclear: nothing was refused of 3 requests: the limit does not meet them, or they are too few: want --requests of 26 or more",
+	few("unclear: nothing was refused of 3 requests: the limit does not meet them, or they are too few: want --requests=26",
 		at+"/few", "--direct", "--requests=3", "-H", "X-User: a")
 	few("unclear: nothing was admitted of 18 requests: the limit was used up before, or refuses all", at+"/few", "--direct", "-H", "X-User: a")
 	few("unclear: 6 of 6 answers are no verdict on the limit: 403 (6)", at+"/denied", "--direct")

@@ -50,7 +50,7 @@ The numbers are those of the limit: an override of the key is not looked up, and
 }
 
 // The most that --requests may be: a judgment looks at all pairs.
-const mostRequests = 100_000
+const mostRequests = 50_000
 
 // Validate also reads --url, --header and --vary.
 func (f *proveCmd) Validate() (err error) {

@@ -91,7 +91,6 @@ func (p *promise) mostInAWindow() int64 {
 type judgment struct {
 	most    int64 // admissions in an interval shorter than a window
 	fullest span  // that interval
-	aligned int64 // admissions in an aligned window, wherever such windows begin
 	breach  *breach
 }
 
@@ -112,35 +111,42 @@ const (
 
 // judge judges by the spans of all admissions of one key.
 func (p *promise) judge(admitted []span) (j judgment) {
-	worst := func(kind breachKind, b *bound) func(within span, n int64) {
-		var excess int64
-		return func(within span, n int64) {
-			lengthUS := within.lengthUS() + slackUS(within.lengthUS())
-			if lengthUS >= b.shortestUS(n) {
-				return
-			}
-			if promised := b.most(lengthUS); n-promised > excess && (j.breach == nil || j.breach.kind == kind) {
-				excess, j.breach = n-promised, &breach{kind, within, n, promised}
-			}
-		}
-	}
-	breaks := worst(tooManyAdmitted, &p.admitted)
 	intervals(admitted, func(within span, n int64) {
 		if n > j.most && within.lengthUS()+slackUS(within.lengthUS()) < p.rate.WindowUS {
 			j.most, j.fullest = n, within
 		}
-		breaks(within, n)
 	})
+	if j.breach = p.admitted.breach(tooManyAdmitted, admitted); j.breach != nil {
+		return j
+	}
 	if p.answered != nil {
-		intervals(admitted, worst(tooManyAnswered, p.answered))
+		j.breach = p.answered.breach(tooManyAnswered, admitted)
 	}
 	if p.aligned {
-		j.aligned = mostAligned(admitted, p.rate.WindowUS)
-		if j.aligned > p.rate.Count && j.breach == nil {
-			j.breach = &breach{kind: tooManyAligned, number: j.aligned, promised: p.rate.Count}
+		if n := mostAligned(admitted, p.rate.WindowUS); n > p.rate.Count {
+			j.breach = &breach{kind: tooManyAligned, number: n, promised: p.rate.Count}
 		}
 	}
 	return j
+}
+
+// breach is the interval that passes the bound by most, nil if none does.
+func (b *bound) breach(kind breachKind, spans []span) (worst *breach) {
+	shortestUS := make([]int64, len(spans)+1) // there are many more intervals than numbers
+	for n := range shortestUS {
+		shortestUS[n] = b.shortestUS(int64(n))
+	}
+	var excess int64
+	intervals(spans, func(within span, n int64) {
+		lengthUS := within.lengthUS() + slackUS(within.lengthUS())
+		if lengthUS >= shortestUS[n] || n-b.atOnce <= excess {
+			return
+		}
+		if promised := b.most(lengthUS); n-promised > excess {
+			excess, worst = n-promised, &breach{kind, within, n, promised}
+		}
+	})
+	return worst
 }
 
 // intervals calls f with every interval that begins as a request is sent and ends as an answer comes, and

@@ -29,9 +29,9 @@ func spansOf(t *testing.T, text string) (all []span) {
 	t.Helper()
 	for _, word := range strings.Fields(text) {
 		times, fromMS, toMS := 1, int64(0), int64(0)
-		if n, err := fmt.Sscanf(word, "%dx%d-%d", &times, &fromMS, &toMS); n != 3 {
+		if n, _ := fmt.Sscanf(word, "%dx%d-%d", &times, &fromMS, &toMS); n != 3 {
 			times = 1
-			if _, err = fmt.Sscanf(word, "%d-%d", &fromMS, &toMS); err != nil {
+			if _, err := fmt.Sscanf(word, "%d-%d", &fromMS, &toMS); err != nil {
 				t.Fatalf("%s: %v", word, err)
 			}
 		}

@@ -84,7 +84,7 @@ func (p *proof) unclear(j *judgment) string {
 	case admitted == 0:
 		return fmt.Sprintf("nothing was admitted of %s: the limit was used up before, or refuses all", count(n, "request"))
 	case refused == 0:
-		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests of %d or more", count(n, "request"), p.promise.plan())
+		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests=%d", count(n, "request"), min(p.promise.plan(), mostRequests))
 	case j.most == 0:
 		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
 	}

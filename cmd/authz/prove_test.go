@@ -33,7 +33,7 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	usage("prove: --algorithm=gcra: want one of token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter", url, "--algorithm=gcra", "--rate=5/m")
 	usage(`prove: --rate="5", want "COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`, url, "--algorithm=token_bucket", "--rate=5")
 	usage("prove: --burst=-1: want 0 or more", url, "--algorithm=token_bucket", "--rate=5/m", "--burst=-1")
-	usage("prove: --requests=100001: want 1 to 100000", url, limits, "--requests=100001")
+	usage("prove: --requests=50001: want 1 to 50000", url, limits, "--requests=50001")
 	usage("prove: --for=-1s: want a time, such as 30s", url, limits, "--for=-1s")
 	usage("prove: --header=X-User ann: want NAME: VALUE", url, limits, "-H", "X-User ann")
 	usage("prove: --vary=X-User: ann: want NAME: VALUE with {n} in it, such as 'X-API-Key: prove-{n}'", url, limits, "--vary=X-User: ann")
