@@ -22,7 +22,7 @@ type proof struct {
 	keys       int // that were used
 	seen       observations
 	attacks    []*attack
-	crowdUS    int64        // how long the crowd took
+	crowded    span         // when the crowd came
 	boundaryUS int64        // when an aligned window is taken to end; 0: no boundary was tried
 	early      *observation // a refusal when Retry-After had said otherwise
 }
@@ -83,7 +83,7 @@ func (p *proof) nextKey() {
 // crowd sends twice what is admitted at once, over many connections at once.
 func (p *proof) crowd() string {
 	seen := p.fire(2*p.promise.size(), 0)
-	p.crowdUS = seen.span().lengthUS()
+	p.crowded = seen.span()
 	return fmt.Sprintf("%s over %s at once, within %s: %s", count(len(seen), "request"), count(min(len(seen), connections), "connection"), seen.took(), seen)
 }
 
@@ -130,14 +130,20 @@ func (p *proof) lastRefusal() (last *observation) {
 }
 
 // boundary sends what is admitted at once just before an aligned window ends, and again just after. It begins
-// a second before, or a quarter of a window if that is shorter, so that what comes late comes before it too.
+// a second before, or a quarter of a window if that is shorter, so that what comes late comes before it too. With
+// the key of the crowd it waits for a window in which the crowd was not, if there is time.
 func (p *proof) boundary() string {
 	windowUS := p.promise.rate.WindowUS
 	aheadUS, unsureUS, clock := p.serverClock()
-	leadUS := min(p.crowdUS+1_000_000, windowUS/4) + unsureUS
+	leadUS := min(p.crowded.lengthUS()+1_000_000, windowUS/4) + unsureUS
 	startUS := p.began.UnixMicro() + aheadUS // the server's clock as the run began
-	soonestUS := p.nowUS() + leadUS
-	atUS := soonestUS + windowUS - (startUS+soonestUS-p.promise.rate.OffsetUS)%windowUS
+	next := func(afterUS int64) int64 {
+		return afterUS + windowUS - (startUS+afterUS-p.promise.rate.OffsetUS)%windowUS
+	}
+	atUS := next(p.nowUS() + leadUS)
+	if later := next(p.crowded.toUS + unsureUS + windowUS); !p.hasOwnKeys() && later > atUS && later <= p.endUS {
+		atUS = later
+	}
 	if atUS > p.endUS {
 		return fmt.Sprintf("not tried: the next is in %s, and time is over before; see --for", micros(atUS-p.nowUS()))
 	}
