@@ -3,9 +3,12 @@ package tests
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +28,8 @@ type proved struct {
 		Admitted int64  `json:"admitted"`
 		Refused  int64  `json:"refused"`
 	} `json:"attacks"`
-	Most int64 `json:"most_admitted"`
+	Answers map[string]int `json:"answers"`
+	Most    int64          `json:"most_admitted"`
 }
 
 // prove runs it; the exit code has to be that of the verdict.
@@ -165,6 +169,32 @@ func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	if p.Verdict != "broken" || p.Most < 10 {
 		t.Errorf("%+v, want it broken", p)
 	}
+
+	// authz itself is none while Redis is away, if on_error says so, and says that.
+	a := startAuthz(t, "--redis=unix://"+t.TempDir()+"/nobody", "--limits="+limitsFile(t, limit("away", "token_bucket", "5/h")+"on_error = \"allow\""))
+	p = prove(t, "--url=http://"+a.addr+"/away", "--direct", "--limit=away", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
+	if p.Verdict != "broken" || p.Answers["200 with X-Authz-Degraded: allow"] < 10 {
+		t.Errorf("%+v, want it broken by answers that are degraded", p)
+	}
+}
+
+// With TLS the site has to prove its name.
+func TestASiteIsAttackedOverTLS(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(site.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	replaceFile(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})))
+	says := func(want string, env ...string) {
+		t.Helper()
+		cmd := exec.Command(authzBinary(t), "prove", "--url="+site.URL, "--limit=x", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
+		cmd.Env = append(os.Environ(), env...)
+		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("%v: got\n%s\nwant %q", env, out, want)
+		}
+	}
+	says("answers   404 (", "SSL_CERT_FILE="+ca)
+	says("x509: certificate signed by unknown authority")
 }
 
 // A request that is lost is not sent again, and one that is sent elsewhere not followed: each would count twice.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,17 +37,14 @@ type attack struct {
 }
 
 // plan is how many requests show what the limit does: a crowd of twice what it admits at once, as many again
-// on both sides of a boundary, a flood of four times what it admits in a window, and some for the retry.
+// on both sides of a boundary, a flood of four times what it admits in a window, and two to retry.
 func (p *promise) plan() int64 {
 	const tooMany = 1 << 50 // so that sums and products fit
-	return 4*min(p.size(), tooMany) + 4*min(p.rate.Count, tooMany) + retries
+	return 4*min(p.size(), tooMany) + 4*min(p.rate.Count, tooMany) + 2
 }
 
 // size is what an unused key admits at once.
 func (p *promise) size() int64 { return p.rate.Size(p.algorithm) }
-
-// retries is how many times a refusal is believed.
-const retries = 2
 
 // run attacks. What is first needs the least time, in case there is none for the rest.
 func (p *proof) run() {
@@ -91,33 +87,36 @@ func (p *proof) crowd() string {
 // one more when that refusal says. While nobody else asks for the key the second has to be admitted: nothing
 // of ours was under way beside the first, as other requests of the crowd were beside the refusal.
 func (p *proof) retry() string {
-	o := p.lastRefusal()
-	if o == nil {
+	refusal := p.lastRefusal()
+	if refusal == nil {
 		return "not tried: nothing was refused"
 	}
-	var said string
-	for range retries {
-		if o.retryAfterS < 1 {
-			return said + "not tried: a refusal says no Retry-After in seconds"
-		}
-		waitUS := o.retryAfterS * 1_000_000
-		if o.toUS+waitUS > p.endUS {
-			return said + fmt.Sprintf("not tried: Retry-After is %ds, and time is over before; see --for", o.retryAfterS)
-		}
-		p.sleepUntil(o.toUS + waitUS + slackUS(waitUS))
-		again := p.fire(1, 0)
-		if len(again) == 0 {
-			return said + "not tried: no request or no time is left"
-		}
-		said += fmt.Sprintf("%ds after a refusal, as its Retry-After said: %s", o.retryAfterS, again[0].verdict)
-		if again[0].verdict != sawRefused {
-			return said
-		}
-		said += "; "
-		o = &again[0]
+	first, said := p.retryAfter(refusal)
+	if first == nil || first.verdict != sawRefused {
+		return said
 	}
-	p.early = o
-	return strings.TrimSuffix(said, "; ")
+	second, more := p.retryAfter(first)
+	if second != nil && second.verdict == sawRefused {
+		p.early = first
+	}
+	return said + "; " + more
+}
+
+// retryAfter sends one request when a refusal says. It is nil if that cannot be.
+func (p *proof) retryAfter(refusal *observation) (again *observation, said string) {
+	waitUS := refusal.retryAfterS * 1_000_000
+	switch {
+	case waitUS < 1:
+		return nil, "not tried: a refusal says no Retry-After in seconds"
+	case refusal.toUS+waitUS > p.endUS:
+		return nil, fmt.Sprintf("not tried: Retry-After is %ds, and time is over before; see --for", refusal.retryAfterS)
+	}
+	p.sleepUntil(refusal.toUS + waitUS + slackUS(waitUS))
+	seen := p.fire(1, 0)
+	if len(seen) == 0 {
+		return nil, "not tried: no request or no time is left"
+	}
+	return &seen[0], fmt.Sprintf("%ds after a refusal, as its Retry-After said: %s", refusal.retryAfterS, seen[0].verdict)
 }
 
 func (p *proof) lastRefusal() (last *observation) {

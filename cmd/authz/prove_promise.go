@@ -182,7 +182,7 @@ func mostAligned(spans []span, windowUS int64) int64 {
 	var edges []edge
 	windows := make([][2]int64, len(spans)) // in which a span begins and ends, by number
 	counts := make([]int64, (run.lengthUS()+2*slack)/windowUS+2)
-	count := func(i int, by int64) {
+	add := func(i int, by int64) {
 		if windows[i][0] == windows[i][1] {
 			counts[windows[i][0]] += by
 		}
@@ -192,14 +192,14 @@ func mostAligned(spans []span, windowUS int64) int64 {
 			windows[i][end] = atUS/windowUS + 1 // 0 is the window that a later beginning leaves before it
 			edges = append(edges, edge{atUS % windowUS, i, end})
 		}
-		count(i, 1)
+		add(i, 1)
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.atUS, b.atUS) })
 	fewest := slices.Max(counts)
 	for i, e := range edges {
-		count(e.span, -1)
+		add(e.span, -1)
 		windows[e.span][e.end]--
-		count(e.span, 1)
+		add(e.span, 1)
 		if i+1 == len(edges) || edges[i+1].atUS > e.atUS {
 			fewest = min(fewest, slices.Max(counts))
 		}

@@ -48,7 +48,7 @@ func (p *proof) report() *report {
 		r.Verdict, r.Why = "broken", p.promise.broken(j.breach)
 	case p.early != nil:
 		r.Verdict, r.Why = "broken", fmt.Sprintf("a Retry-After of %ds was too short: nothing else was sent, and the request was refused again, "+
-			"unless somebody else uses the key", p.early.retryAfterS)
+			"unless somebody else uses the key, or --retry-after-max has cut it", p.early.retryAfterS)
 	case unclear != "":
 		r.Verdict, r.Why = "unclear", unclear
 	default:
