@@ -269,3 +269,16 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 	}
 	return r
 }
+
+// ReadRate makes a rate of numbers that stand in no limits file: text is what would stand at rate there,
+// burst what would stand at burst, nil if nothing. It does not know the bounds of what authz can count.
+func ReadRate(a Algorithm, text string, burst *int64) (*Rate, error) {
+	r, want := parseRate(text)
+	switch {
+	case want != "":
+		return nil, fmt.Errorf("%q, want %s", text, want)
+	case r.Unlimited:
+		return &r, nil
+	}
+	return newRate(a, r.Count, r.WindowUS, burst, 0), nil
+}
