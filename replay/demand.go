@@ -116,8 +116,12 @@ func (l *load) add(c *limits.Check, nowUS int64) int64 {
 		if r.N == 0 {
 			return 0
 		}
-		l.used = min(beyond, drained(l.used, r.N, nowUS-l.atUS)+times(c.Cost, r.W))
-		l.atUS = nowUS
+		if l.atUS == 0 {
+			l.used = r.Cold()
+		} else {
+			l.used = drained(l.used, r.N, nowUS-l.atUS)
+		}
+		l.atUS, l.used = nowUS, min(beyond, l.used+times(c.Cost, r.W))
 		return scaled(l.used, r.Capacity, 1000)
 	}
 	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != l.atUS {

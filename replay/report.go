@@ -73,6 +73,7 @@ type LimitReport struct {
 	Algorithm string `json:"algorithm"`
 	Rate      string `json:"rate"`
 	Burst     int64  `json:"burst"`
+	Initial   int64  `json:"initial,omitempty"` // what a bucket begins with that was never used, unless its burst; suggestions are for buckets that begin full
 	Shadow    bool   `json:"shadow"`
 
 	Requests   int64 `json:"requests"` // that it counted
@@ -213,7 +214,7 @@ func (t *tally) report() LimitReport {
 	t.second.end()
 	t.minute.end()
 	l := t.limit
-	out := LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Rate: l.Rate.String(), Burst: l.Rate.Burst, Shadow: l.Shadow,
+	out := LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Rate: l.Rate.String(), Burst: l.Rate.Burst, Initial: l.Rate.Initial, Shadow: l.Shadow,
 		Requests: t.requests, Refused: t.refused, Share: shareOf(t.refused, t.requests),
 		Blocked: t.blocked, Missing: t.missing, Unlimited: t.unlimited, Overridden: t.overridden,
 		BusiestSecond: t.second.busiest.report(), BusiestMinute: t.minute.busiest.report(),

@@ -95,6 +95,9 @@ func (l *LimitReport) tell(w io.Writer) {
 	if l.Burst > 0 {
 		fmt.Fprintf(w, ", burst %d", l.Burst)
 	}
+	if l.Initial > 0 {
+		fmt.Fprintf(w, ", of which a new key has %d", l.Initial)
+	}
 	if l.Shadow {
 		fmt.Fprint(w, ", shadow")
 	}
@@ -150,6 +153,9 @@ func (l *LimitReport) tellSuggestions(w io.Writer) {
 	of := fmt.Sprintf("  smallest that would do, of %s", count(l.SuggestionKeys, "key"))
 	if !l.KeysExact {
 		of += " taken at random"
+	}
+	if l.Initial > 0 {
+		of += ", for buckets that begin full"
 	}
 	t := newTable(w, of, "with the headroom", "", ">refused keys", "")
 	for _, s := range l.Suggestions {

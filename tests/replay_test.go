@@ -25,6 +25,14 @@ burst     = 4
 rate  = "1/s"
 burst = 1
 
+[limit.warmed]
+match     = { path = "/api/**" }
+key       = ["ip", "method"]
+algorithm = "token_bucket"
+rate      = "2/s"
+burst     = 6
+initial   = 0.5
+
 [limit.leaky]
 match     = { path = "/api/**", method = ["POST", "PUT"] }
 key       = ["host"]
