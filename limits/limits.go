@@ -49,6 +49,7 @@ type Rate struct {
 	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
 	WindowUS  int64 // microseconds
 	Burst     int64 // buckets only: a token bucket's size, a leaky bucket's queue
+	Initial   int64 // token buckets only: what one holds that was never used; 0: Burst
 	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
 	Unlimited bool  // "unlimited": admits, and is no check at all
 
@@ -69,6 +70,15 @@ func (r *Rate) Local() *Rate {
 	return r
 }
 
+// Cold is what is used, in 1/W token, of a token bucket that was never used. It reads so again when it has
+// been full for as long as it takes to fill.
+func (r *Rate) Cold() int64 {
+	if r.Initial == 0 {
+		return 0
+	}
+	return (r.Burst - r.Initial) * r.W
+}
+
 // Size is the largest cost that the rate can ever admit at once, which is what an unused key has left.
 func (r *Rate) Size(a Algorithm) int64 {
 	switch {
@@ -80,6 +90,22 @@ func (r *Rate) Size(a Algorithm) int64 {
 		return r.Burst + 1
 	}
 	return r.Count
+}
+
+// MaxSize is the largest Size that is counted exactly with this rate's window; for buckets, with its Count
+// and window: their Burst alone makes them larger. 0 for a bucket of Count 0.
+func (r *Rate) MaxSize(a Algorithm) int64 {
+	switch {
+	case a == SlidingWindow:
+		return slidingWindowMaxCount
+	case a == SlidingCounter:
+		return maxProduct / r.WindowUS
+	case !a.isBucket():
+		return maxCount
+	case r.W == 0:
+		return 0
+	}
+	return maxProduct / r.W
 }
 
 // Limit is one [limit.NAME] table.

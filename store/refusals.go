@@ -36,7 +36,7 @@ func NewRefusals(max int) *Refusals {
 
 // numbersOf is all of a limit that an answer depends on, but its algorithm, which the key names.
 func numbersOf(c *limits.Check) bucket {
-	return bucket{unit: c.Rate.WindowUS, timeUS: c.Rate.OffsetUS, used: c.Rate.Count, previous: c.Rate.Burst}
+	return bucket{unit: c.Rate.WindowUS, timeUS: c.Rate.OffsetUS + c.Rate.Initial, used: c.Rate.Count, previous: c.Rate.Burst} // a bucket has no offset
 }
 
 func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {

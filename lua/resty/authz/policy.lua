@@ -35,7 +35,7 @@ local LIMIT = words [[name match unless key missing cost cost_header cost_max al
     shadow on_error overrides override_prefixes]]
 local CONDITION = words "path host method zone ip header query cookie"
 local PART = words "kind name head secret texts"
-local RATE = words "unlimited limit window_us offset_us burst n w capacity share"
+local RATE = words "unlimited limit window_us offset_us burst initial n w capacity share"
 
 -- The words that stand for something.
 local VALUES = {
