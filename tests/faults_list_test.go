@@ -30,7 +30,7 @@ var wayFaults = []fault{
 			s.way.poison(t, toxic("downstream", "slicer", `"average_size": 1, "delay": 50000`))
 		},
 		end: func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }},
-	poisoned("bandwidth of 1 KB/s", "timeout", "upstream", "bandwidth", `"rate": 1`),
+	poisoned("a way that takes 20 bytes every 50 ms", "timeout", "upstream", "slicer", `"average_size": 20, "delay": 50000`),
 	poisoned("cut in mid-reply", "network", "downstream", "limit_data", `"bytes": 5`),
 	poisoned("reset instead of a reply", "network", "downstream", "reset_peer", `"timeout": 0`),
 	poisoned("reset instead of a request", "network", "upstream", "reset_peer", `"timeout": 0`),
