@@ -36,6 +36,9 @@ local function longest_log(set, beside_redis)
     for _, limit in ipairs(set.limits) do
         if limit.algorithm == "sliding_window" and not (beside_redis and limit.on_error == "deny") then
             consider(limit, limit.rate)
+            for _, schedule in ipairs(limit.schedules or {}) do
+                consider(limit, schedule.rate)
+            end
             for _, rate in pairs(limit.overrides or {}) do
                 consider(limit, rate)
             end
