@@ -29,7 +29,7 @@ local function longest_log(set, beside_redis)
     local most, of = 0, nil
     local function consider(limit, rate)
         local count = beside_redis and rate.share.limit or rate.limit
-        if count > most then
+        if count and count > most then -- "unlimited" has none
             most, of = count, limit
         end
     end
