@@ -102,6 +102,25 @@ func TestATimeThatClocksShowTwiceCountsBothTimes(t *testing.T) {
 	is("2026-10-24T23:00:00Z", "2026-10-25T00:00:00Z")
 }
 
+// No zone does so yet: at half past midnight on a Monday it is half past eleven on Sunday again.
+func TestAWeekMayBeginTwice(t *testing.T) {
+	z := &zone{atUS: []int64{utc(t, "2026-01-04T23:30:00Z")}, offsetUS: []int64{60 * minuteUS, 0}}
+	is := func(day int, times stretch, from, until string) {
+		t.Helper()
+		s := &schedule{fromUS: -never, untilUS: never, zone: z, week: newWeek([]int{day}, []stretch{times})}
+		var got []bool
+		for _, us := range []int64{utc(t, from) - 1, utc(t, from), utc(t, "2026-01-04T23:29:59Z"), utc(t, "2026-01-04T23:30:00Z"), utc(t, until) - 1, utc(t, until)} {
+			got = append(got, s.holds(us))
+		}
+		if want := "[false true true true true false]"; fmt.Sprint(got) != want {
+			t.Errorf("from %s until %s: %v, want %s", from, until, got, want)
+		}
+	}
+	is(0, stretch{0, 10 * minuteUS}, "2026-01-04T23:00:00Z", "2026-01-05T00:10:00Z")
+	is(6, stretch{dayUS - 20*minuteUS, dayUS}, "2026-01-04T22:40:00Z", "2026-01-05T00:00:00Z")
+	is(6, stretch{dayUS - 20*minuteUS, dayUS + 10*minuteUS}, "2026-01-04T22:40:00Z", "2026-01-05T00:10:00Z")
+}
+
 // TestAScheduleHoldsWhenTheCalendarSaysSo holds what holds says against the days and times one by one,
 // each from the instant at which its begin is first shown to the one at which its end is last.
 func TestAScheduleHoldsWhenTheCalendarSaysSo(t *testing.T) {
@@ -120,7 +139,7 @@ func TestAScheduleHoldsWhenTheCalendarSaysSo(t *testing.T) {
 		var nowUS int64
 		for range 20 {
 			if len(z.atUS) > 0 && r.IntN(2) == 0 { // within hours of a change
-				nowUS = z.atUS[r.IntN(len(z.atUS))] + (r.Int64N(24*8)-24*4)*15*minuteUS + r.Int64N(3) - 1
+				nowUS = z.atUS[r.IntN(len(z.atUS))] + (r.Int64N(33)-16)*15*minuteUS + r.Int64N(3) - 1
 			} else {
 				nowUS = utc(t, "2024-01-01T00:00:00Z") + r.Int64N(37*365)*dayUS + r.Int64N(24*4)*15*minuteUS + r.Int64N(3) - 1
 			}

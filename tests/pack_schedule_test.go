@@ -50,14 +50,18 @@ func (r dice) scheduleOf(t testing.TB, before, limit, name string) string {
 	return text
 }
 
-// at throws a time of the years 2023 to 2062, most of them close to a quarter of an hour, and in the weeks in
-// which clocks change.
+// diceChanges are times at which clocks of diceTimeZones are put back, and forward.
+var diceChanges = []string{"2026-10-25T01:00", "2026-11-01T06:00", "2026-04-04T15:00", "2026-02-15T02:00", "2026-04-04T14:00", "2026-10-23T23:00",
+	"2026-03-29T01:00", "2026-03-08T07:00", "2026-10-03T15:30"}
+
+// at throws a time of the years 2023 to 2062, most often close to a quarter of an hour, and within hours of
+// one at which clocks change.
 func (r dice) at() string {
-	day := time.Date(2023+r.IntN(40), time.Month(1+r.IntN(12)), 1+r.IntN(31), 0, 0, 0, 0, time.UTC)
+	at := time.Date(2023+r.IntN(40), time.Month(1+r.IntN(12)), 1+r.IntN(31), 0, r.IntN(24*4)*15, 0, 0, time.UTC)
 	if r.in(2) {
-		day = time.Date(day.Year(), []time.Month{3, 4, 10, 11}[r.IntN(4)], []int{1, 22}[r.IntN(2)]+r.IntN(10), 0, 0, 0, 0, time.UTC)
+		at, _ = time.Parse("2006-01-02T15:04", r.one(diceChanges...))
+		at = at.Add(time.Duration(r.IntN(25)-12) * 15 * time.Minute)
 	}
-	at := day.Add(time.Duration(r.IntN(24*4)) * 15 * time.Minute)
 	switch r.IntN(4) {
 	case 0:
 		at = at.Add(-time.Microsecond)
