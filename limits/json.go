@@ -43,8 +43,9 @@ import (
 // kinds are ip, host, method, path, path:raw, zone, header, query and cookie. A path part also has
 // "texts": what follows head for each P of match.path, of which the first that matched counts.
 //
-// RATE is {"limit":100,"window_us":1000000,"burst":200,"n":1,"w":10000,"capacity":2000000,"share":RATE}: n, w
-// and capacity are for the two buckets and, like burst, absent when 0; so is offset_us, which stands
+// RATE is {"limit":100,"window_us":1000000,"burst":200,"initial":40,"n":1,"w":10000,"capacity":2000000,
+// "share":RATE}: n, w and capacity are for the two buckets and, like burst, absent when 0; initial is what
+// a token bucket holds that was never used, absent when that is burst; so is offset_us, which stands
 // after window_us and is where the windows of a fixed_window begin; share is what one of replicas
 // instances may admit alone, absent when that is the same. Or {"unlimited":true}.
 //
@@ -167,6 +168,7 @@ type rateJSON struct {
 	WindowUS  int64     `json:"window_us,omitempty"`
 	OffsetUS  int64     `json:"offset_us,omitempty"`
 	Burst     int64     `json:"burst,omitempty"`
+	Initial   int64     `json:"initial,omitempty"`
 	N         int64     `json:"n,omitempty"`
 	W         int64     `json:"w,omitempty"`
 	Capacity  int64     `json:"capacity,omitempty"`
@@ -262,7 +264,7 @@ func newRateJSON(r *Rate) rateJSON {
 	if r.Unlimited {
 		return rateJSON{Unlimited: true}
 	}
-	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, OffsetUS: r.OffsetUS, Burst: r.Burst, N: r.N, W: r.W, Capacity: r.Capacity}
+	j := rateJSON{Limit: &r.Count, WindowUS: r.WindowUS, OffsetUS: r.OffsetUS, Burst: r.Burst, Initial: r.Initial, N: r.N, W: r.W, Capacity: r.Capacity}
 	if r.Share != nil {
 		share := newRateJSON(r.Share)
 		j.Share = &share

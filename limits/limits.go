@@ -49,6 +49,7 @@ type Rate struct {
 	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
 	WindowUS  int64 // microseconds
 	Burst     int64 // buckets only: a token bucket's size, a leaky bucket's queue
+	Initial   int64 // token buckets only: what one holds that was never used; 0: Burst
 	OffsetUS  int64 // fixed_window: where its windows begin, (-utc_offset) mod window
 	Unlimited bool  // "unlimited": admits, and is no check at all
 
@@ -67,6 +68,15 @@ func (r *Rate) Local() *Rate {
 		return r.Share
 	}
 	return r
+}
+
+// Cold is what is used, in 1/W token, of a token bucket that was never used. It reads so again when it has
+// been full for as long as it takes to fill.
+func (r *Rate) Cold() int64 {
+	if r.Initial == 0 {
+		return 0
+	}
+	return (r.Burst - r.Initial) * r.W
 }
 
 // Size is the largest cost that the rate can ever admit at once, which is what an unused key has left.

@@ -3,6 +3,7 @@ package limits
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -78,6 +79,7 @@ type draft struct {
 	numbers
 	keyed    bool // its key is right, so that overrides can be held against it
 	badBurst bool // its burst is wrong, and nothing can inherit it
+	initial  *big.Rat
 }
 
 // mostCost is what a request can cost.
@@ -120,7 +122,7 @@ func (p *parser) sort() {
 }
 
 func (t *table) limit(name string) *draft {
-	t.known("key", "algorithm", "rate", "match", "unless", "missing", "burst", "cost", "cost_max",
+	t.known("key", "algorithm", "rate", "match", "unless", "missing", "burst", "initial", "cost", "cost_max",
 		"utc_offset", "mode", "on_error")
 	d := &draft{}
 	d.ruleSpec = ruleSpec{name, t.cond("match"), t.cond("unless")}
@@ -137,6 +139,7 @@ func (t *table) limit(name string) *draft {
 	t.cost(d)
 	d.utcOffsetUS = t.utcOffset(d.algorithm)
 	d.badBurst = d.burst == nil && t.has("burst")
+	d.initial = t.initial(d.algorithm)
 	if d.algorithm == 0 || d.written == nil || d.badBurst {
 		return d // which has been reported
 	}

@@ -188,6 +188,9 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 		t.wrongCost(d, r.Size(a))
 		return nil
 	}
+	if !t.start(d, r) {
+		return nil
+	}
 	return t.share(d, r, n.utcOffsetUS)
 }
 
@@ -258,8 +261,24 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 			replicas, share, burst)
 		return nil
 	}
+	if d.initial != nil {
+		share.setInitial(max(d.tokens(share.Burst), d.mostCost()))
+	}
 	if *share != *r {
 		r.Share = share
 	}
 	return r
+}
+
+// ReadRate makes a rate of numbers that stand in no limits file: text is what would stand at rate there,
+// burst what would stand at burst, nil if nothing. It does not know the bounds of what authz can count.
+func ReadRate(a Algorithm, text string, burst *int64) (*Rate, error) {
+	r, want := parseRate(text)
+	switch {
+	case want != "":
+		return nil, fmt.Errorf("%q, want %s", text, want)
+	case r.Unlimited:
+		return &r, nil
+	}
+	return newRate(a, r.Count, r.WindowUS, burst, 0), nil
 }

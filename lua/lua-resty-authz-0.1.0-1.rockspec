@@ -17,6 +17,7 @@ build = {
     modules = {
         ["resty.authz"] = "resty/authz.lua",
         ["resty.authz.attrs"] = "resty/authz/attrs.lua",
+        ["resty.authz.connection"] = "resty/authz/connection.lua",
         ["resty.authz.decision"] = "resty/authz/decision.lua",
         ["resty.authz.dicts"] = "resty/authz/dicts.lua",
         ["resty.authz.duration"] = "resty/authz/duration.lua",

@@ -26,7 +26,7 @@ type Script struct {
 	SHA     string // SHA-1 of Text, 40 lower-case hex digits
 }
 
-// names begins with take; the others are for one check alone.
+// names begins with take; the others are for a single check.
 var names = [...]string{
 	"take", "token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter",
 }
@@ -35,15 +35,16 @@ var names = [...]string{
 func All() []Script {
 	all := make([]Script, len(names))
 	for i, name := range names {
-		all[i] = script(name)
+		all[i] = Named(name)
 	}
 	return all
 }
 
 // Take decides whole requests, many in one call.
-func Take() Script { return script("take") }
+func Take() Script { return Named("take") }
 
-func script(name string) Script {
+// Named is the script of that name, which is "take" or that of an algorithm.
+func Named(name string) Script {
 	text, err := files.ReadFile(Version + "/" + name + ".lua")
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -155,6 +155,9 @@ func (l *lanes) begin(c *call) {
 	c.heard = l.heard
 	c.term = &term{deadline: l.start.Add(deadline), done: make(chan struct{})}
 	l.flying = append(l.flying, c)
+	if deadline <= l.now() { // go-redis asks that first, and would give up a connection for it later
+		c.term.end(context.DeadlineExceeded)
+	}
 	l.watchFor(deadline)
 }
 
@@ -219,8 +222,8 @@ func (l *lanes) expire() {
 			} else {
 				p.wake <- late
 			}
-		case l.watchAt == 0 || p.deadline < l.watchAt:
-			l.watchAt = p.deadline
+		default:
+			l.watchFor(p.deadline)
 		}
 		return p.left
 	}
@@ -229,14 +232,10 @@ func (l *lanes) expire() {
 		for _, p := range c.members[1:] { // the first is the sender, whose deadline is the call's
 			isLate(p, c.heard)
 		}
-		switch deadline := c.members[0].deadline; {
-		case deadline <= now:
+		if deadline := c.members[0].deadline; deadline <= now {
 			c.term.end(context.DeadlineExceeded)
-		case l.watchAt == 0 || deadline < l.watchAt:
-			l.watchAt = deadline
+		} else {
+			l.watchFor(deadline)
 		}
-	}
-	if l.watchAt != 0 {
-		l.watch.Reset(l.watchAt - now)
 	}
 }

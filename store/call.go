@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -12,19 +13,17 @@ import (
 	"authz/redisscripts"
 )
 
-// The scripts that a call may be of: take, or for one check alone the script of its algorithm, which is a
+// The scripts that a call may be of: take, or for a single check the script of its algorithm, which is a
 // fifth cheaper for Redis.
-var take, scriptOf = func() (take redisscripts.Script, of map[limits.Algorithm]*redisscripts.Script) {
-	of = map[limits.Algorithm]*redisscripts.Script{}
-	for _, s := range redisscripts.All() {
+var (
+	take    = redisscripts.Take()
+	singles = func() (of [limits.SlidingCounter + 1]redisscripts.Script) {
 		for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
-			if s.Name == a.String() {
-				of[a] = &s
-			}
+			of[a] = redisscripts.Named(a.String())
 		}
-	}
-	return redisscripts.Take(), of
-}()
+		return of
+	}()
+)
 
 // A pending is one request on its way to Redis. It has its own copy of the keys: whoever asked may
 // leave at the deadline and use the memory of its checks again, while the call is still being sent.
@@ -32,7 +31,7 @@ type pending struct {
 	keys     []keyArg // in text
 	text     []byte
 	numbers  []int64       // its part of the ARGV of take
-	alone    [4]int64      // the ARGV of its algorithm's script, if it is one check
+	single   single        // it, if it is one check
 	reply    []int64       // its part of the reply: the status, and four numbers a check
 	err      error         // of the whole call
 	deadline time.Duration // by lanes.now
@@ -47,6 +46,13 @@ type pending struct {
 	left   bool        // its caller has given up; under lanes.mu
 	waited bool        // for a lane
 	heard  int64       // lanes.heard when it began to
+}
+
+// A single is what the script of an algorithm is asked.
+type single struct {
+	algorithm                             limits.Algorithm
+	shadow, peek                          bool
+	limit, windowUS, third, cost, initial int64 // the third is burst or offset_us
 }
 
 func newPending() any { return &pending{wake: make(chan signal, 1)} }
@@ -73,35 +79,21 @@ func (p *pending) begin(checks []limits.Check, peek bool) {
 		start := len(p.text)
 		p.text = append(p.text, k.Key...)
 		p.keys = append(p.keys, p.text[start:])
-		algorithm := int64(k.Limit.Algorithm)
+		algorithm, third := int64(k.Limit.Algorithm), k.Rate.OffsetUS
 		if k.Limit.Shadow {
 			algorithm = -algorithm
 		}
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
-			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost)
-			p.alone = [4]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.Burst, k.Cost}
+			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost, k.Rate.Cold())
+			third = k.Rate.Burst
 		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
-			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost)
-			p.alone = [4]int64{k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost}
+			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost, 0)
 		default:
 			panic(unknown(k))
 		}
+		p.single = single{k.Limit.Algorithm, k.Limit.Shadow, peek, k.Rate.Count, k.Rate.WindowUS, third, k.Cost, k.Rate.Initial}
 	}
-}
-
-func (p *pending) peeks() bool  { return p.numbers[0] < 0 }
-func (p *pending) shadow() bool { return p.numbers[1] < 0 }
-func (p *pending) algorithm() limits.Algorithm {
-	return limits.Algorithm(max(p.numbers[1], -p.numbers[1]))
-}
-
-// status is what take would say of a check alone, of which its own script says whether it is allowed.
-func (p *pending) status(allowed int64) int64 {
-	if allowed == 0 && p.shadow() {
-		return 1
-	}
-	return min(max(allowed, 0), 1)
 }
 
 // results appends the results of the request to dst. What the script does not write is an error, and
@@ -140,7 +132,7 @@ type call struct {
 	keys    int
 	mixed   bool // they cannot all be in one EVALSHA
 	nowUS   int64
-	alone   bool   // it is one check, and the script that of its algorithm
+	single  bool   // it is one check, and the script that of its algorithm
 	script  string // SHA or text
 	rows    []row
 	words   []any // the whole command; points into the fields above and into the members
@@ -170,10 +162,10 @@ func (c *call) add(p *pending) {
 // args is the command: EVALSHA and a SHA, or EVAL and the whole text. It is valid until the next begin.
 func (c *call) args(whole bool) []any {
 	c.began, c.member = false, 0
-	c.alone = c.nowUS == 0 && c.keys == 1 && len(c.members) == 1
+	c.single = c.keys == 1
 	script := &take
-	if c.alone {
-		script = scriptOf[c.members[0].algorithm()]
+	if c.single {
+		script = &singles[c.members[0].single.algorithm]
 	}
 	c.words, c.script = append(c.words[:0], "evalsha", &c.script, &c.keys), script.SHA
 	if whole {
@@ -184,21 +176,22 @@ func (c *call) args(whole bool) []any {
 			c.words = append(c.words, &p.keys[i])
 		}
 	}
-	if c.alone {
-		c.addAlone(c.members[0])
+	if c.single {
+		c.addSingle(&c.members[0].single)
 	} else {
 		c.addAll()
 	}
 	return c.words
 }
 
-// addAlone adds the ARGV of an algorithm's script.
-func (c *call) addAlone(p *pending) {
-	for i := range p.alone {
-		c.words = append(c.words, &p.alone[i])
+// addSingle adds the ARGV of an algorithm's script, which is quickest without what it need not read.
+func (c *call) addSingle(s *single) {
+	c.words = append(c.words, &s.limit, &s.windowUS, pair(&s.third, s.initial), &s.cost)
+	if c.nowUS != 0 || s.peek {
+		c.words = append(c.words, &c.nowUS)
 	}
-	if p.peeks() {
-		c.words = append(c.words, &c.nowUS, 1)
+	if s.peek {
+		c.words = append(c.words, 1)
 	}
 }
 
@@ -208,8 +201,8 @@ func (c *call) addAll() {
 	c.rows = c.rows[:0]
 	for _, p := range c.members {
 		c.words = append(c.words, &p.numbers[0])
-		for i := 1; i < len(p.numbers); i += 5 {
-			c.addRow((*row)(p.numbers[i : i+5]))
+		for i := 1; i < len(p.numbers); i += len(row{}) {
+			c.addRow((*row)(p.numbers[i:]))
 		}
 	}
 }
@@ -220,14 +213,18 @@ func (c *call) end(err error) {
 	if err != nil {
 		var said redis.Error
 		c.answered, c.late = errors.As(err, &said), Kind(err) == "timeout"
+		if c.single && Kind(err) == "wrongtype" {
+			err = errWrongType
+		}
 	}
 	for _, p := range c.members {
 		p.err = err
 	}
 }
 
-// A row is the numbers of a check: its algorithm, three of its limit, the cost.
-type row [5]int64
+// A row is the numbers of a check: its algorithm, three of its limit, the cost, and what is used of a token
+// bucket that was never used.
+type row [6]int64
 
 // sameAs is how the script is told that a check has the same numbers as the first, the second, ... of
 // those that wrote their own.
@@ -242,14 +239,20 @@ func (c *call) addRow(r *row) {
 		}
 	}
 	c.rows = append(c.rows, *r)
-	for i := range r {
-		c.words = append(c.words, &r[i])
+	c.words = append(c.words, &r[0], &r[1], &r[2], pair(&r[3], r[5]), &r[4])
+}
+
+// pair is n, and after a slash what belongs to it, if there is something.
+func pair(n *int64, to int64) any {
+	if to == 0 {
+		return n
 	}
+	return fmt.Sprintf("%d/%d", *n, to)
 }
 
 // numbers is how long the reply has to be.
 func (c *call) numbers() int {
-	if c.alone {
+	if c.single {
 		return 4
 	}
 	return len(c.members) + 4*c.keys
@@ -276,11 +279,16 @@ func (c *call) Write(line []byte) (int, error) {
 			return 0, malformed("%q, want a number", line)
 		}
 		p := c.members[c.member]
-		if len(p.reply) == 0 && !c.alone && (n < -1 || n > 1) {
+		switch {
+		case len(p.reply) > 0:
+		case c.single && (n == 0 || n == 1): // whether it is allowed; take would say a status before that
+			if p.single.shadow {
+				p.reply = append(p.reply, 1)
+			} else {
+				p.reply = append(p.reply, n)
+			}
+		case c.single || n < -1 || n > 1:
 			return 0, malformed("status %d", n)
-		}
-		if len(p.reply) == 0 && c.alone {
-			p.reply = append(p.reply, p.status(n))
 		}
 		p.reply = append(p.reply, n)
 		if len(p.reply) == 1+4*len(p.keys) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"authz/limits"
+	"authz/redisscripts"
 )
 
 // pendingOf is a request as Take makes it, over checks that go away at once.
@@ -83,7 +84,7 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 		c, first, _ := twoMembers()
 		c.send(reply)
 		dst, err := c.members[0].results(first, nil)
-		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no reply of a script: "+why; got != want {
+		if got, want := fmt.Sprint(dst, Kind(err), " ", err), "[]malformed Redis sent no script's reply: "+why; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}
@@ -114,12 +115,13 @@ func TestAReplyThatIsNotTheScriptsIsMalformed(t *testing.T) {
 	bad("0 numbers for a request, want 9", "")
 }
 
-// A check that is alone in a call goes to the script of its algorithm, which says no status.
-func TestACheckAloneIsOfItsOwnScript(t *testing.T) {
-	limit := limitOf(limits.SlidingCounter)
+// A single check goes to the script of its algorithm, which says no status.
+func TestASingleCheckIsOfItsOwnScript(t *testing.T) {
+	limit, nowUS := limitOf(limits.SlidingCounter), int64(0)
 	limit.Rate.OffsetUS = 17
-	peek := false
-	is := func(words, reply, want string) {
+	limit.Rate.Burst = 99 // which only buckets have
+	peek, words := false, "5 60000000 17 3"
+	is := func(reply, want string) {
 		t.Helper()
 		checks := []limits.Check{checkOf(limit, "k")}
 		checks[0].Cost = 3
@@ -127,14 +129,14 @@ func TestACheckAloneIsOfItsOwnScript(t *testing.T) {
 		checks[0].Key = []byte("k")
 		var c call
 		for _, whole := range []bool{false, true} {
-			c.begin(0)
+			c.begin(nowUS)
 			c.add(p)
-			script := scriptOf[limit.Algorithm]
+			script := redisscripts.Named(limit.Algorithm.String())
 			got, want := strings.Replace(wordsOf(c.args(whole)), script.Text, "TEXT", 1), "evalsha "+script.SHA+" 1 k "+words
 			if whole {
 				want = "eval TEXT 1 k " + words
 			}
-			if got != want || script.Name != limit.Algorithm.String() {
+			if got != want {
 				t.Errorf("%s\ngot  %s\nwant %s", script.Name, got, want)
 			}
 		}
@@ -144,26 +146,38 @@ func TestACheckAloneIsOfItsOwnScript(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}
-	is("5 60000000 17 3", "*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
-	is("5 60000000 17 3", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
-	is("5 60000000 17 3", "*4 :-1 :4 :8 :9", "[] malformed")
-	is("5 60000000 17 3", "*4 :2 :4 :8 :9", "[] malformed")
-	is("5 60000000 17 3", "*5 :1 :1 :4 :0 :9", "[] malformed")
-	is("5 60000000 17 3", "*3 :1 :4 :0", "[] malformed")
-	is("5 60000000 17 3", "-WRONGTYPE", "[] other")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	is("*4 :-1 :4 :8 :9", "[] malformed")
+	is("*4 :2 :4 :8 :9", "[] malformed")
+	is("*5 :1 :1 :4 :0 :9", "[] malformed")
+	is("*3 :1 :4 :0", "[] malformed")
 	limit.Shadow = true
-	is("5 60000000 17 3", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
-	peek = true
-	is("5 60000000 17 3 0 1", "*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
-	limit = limitOf(limits.LeakyBucket)
-	is("5 60000000 "+fmt.Sprint(limit.Rate.Burst)+" 3 0 1", "*4 :1 :4 :7 :9", "[{true 4 7 9}] ")
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	nowUS, words = 7, "5 60000000 17 3 7"
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	peek, words = true, "5 60000000 17 3 7 1"
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	nowUS, words = 0, "5 60000000 17 3 0 1"
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	limit = limitOf(limits.TokenBucket)
+	words = fmt.Sprint("5 60000000 ", limit.Rate.Burst, " 3 0 1")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	limit.Rate.Initial = 2
+	words = fmt.Sprint("5 60000000 ", limit.Rate.Burst, "/2 3 0 1")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+}
 
-	// With a time of its own it goes to take: there the vectors are tried.
+// Whoever is told that a key is of another type is told what to do about it.
+func TestAKeyOfAnotherTypeIsToldInTheSameWords(t *testing.T) {
 	var c call
-	c.begin(7)
-	c.add(pendingOf(false, checkOf(limit, "k")))
-	if got, want := wordsOf(c.args(false)), "evalsha "+take.SHA+" 1 k 7 1 2 "; !strings.HasPrefix(got, want) {
-		t.Errorf("got  %s\nwant %s...", got, want)
+	c.begin(0)
+	c.add(pendingOf(false, checkOf(limitOf(limits.FixedWindow), "k")))
+	c.args(false)
+	_, err := c.Write([]byte("-WRONGTYPE Operation against a key holding the wrong kind of value"))
+	c.end(sorted(err))
+	if got := c.members[0].err; got != error(errWrongType) {
+		t.Errorf("got %v, want %v", got, errWrongType)
 	}
 }
 

@@ -153,7 +153,7 @@ func (r *Server) put(p *pending, nowUS int64) error {
 		p.err = err
 		return nil
 	case nowUS != 0:
-		r.sendAlone(p, nowUS)
+		r.sendAt(p, nowUS)
 	default:
 		if err := r.join(p); err != nil {
 			r.breaker.learn(turn, err)

@@ -16,9 +16,9 @@ import (
 var errWrongType = &kindError{"wrongtype",
 	errors.New("WRONGTYPE a key of this request holds another Redis type: delete it, or choose another --redis-prefix")}
 
-// malformed is a reply that the script does not write.
+// malformed is a reply that no script writes.
 func malformed(format string, a ...any) error {
-	return &kindError{"malformed", fmt.Errorf("Redis sent no reply of a script: "+format, a...)}
+	return &kindError{"malformed", fmt.Errorf("Redis sent no script's reply: "+format, a...)}
 }
 
 // A replyError is an error that Redis sent.

@@ -87,7 +87,7 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 			v, c, r := &visits[i], &checks[i], &dst[first+i]
 			if r.Allowed && (v.entry == nil) == isNew {
 				v.charge(c, nowUS, ownUS, r)
-				v.entry.expiresUS = ownUS + r.ResetUS + lifeUS
+				v.entry.expiresUS = ownUS + r.ResetUS + keptUS(c.Rate) + lifeUS
 			}
 		}
 	}

@@ -179,7 +179,7 @@ func (r *Server) ask(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	p.begin(checks, peek)
 	p.deadline, p.half = deadline, (deadline-now)/2
 	if nowUS != 0 {
-		r.sendAlone(p, nowUS)
+		r.sendAt(p, nowUS)
 	} else if err := r.join(p); err != nil {
 		return dst, err
 	}
@@ -188,8 +188,8 @@ func (r *Server) ask(ctx context.Context, nowUS int64, checks []limits.Check, pe
 	return dst, err
 }
 
-// sendAlone is for a request with a time of its own.
-func (r *Server) sendAlone(p *pending, nowUS int64) {
+// sendAt is for a request with a time of its own.
+func (r *Server) sendAt(p *pending, nowUS int64) {
 	ctx, cancel := context.WithDeadline(context.Background(), r.lanes.start.Add(p.deadline))
 	defer cancel()
 	c := r.calls.Get().(*call)

@@ -22,7 +22,7 @@ import (
 // Times are of a clock that nobody sets: how long it is since some moment, the same in all calls.
 type Refusals struct {
 	seed   maphash.Seed
-	shards []shard      // an entry's bucket is as bucketOf says; it expires when it counts no more
+	shards []shard      // an entry's bucket has the numbers and when the wait is over; it expires when it counts no more
 	forgot atomic.Int64 // microseconds: what was sent until then counts no more
 }
 
@@ -37,10 +37,10 @@ func NewRefusals(max int) *Refusals {
 	return r
 }
 
-// bucketOf is all of a limit that an answer depends on, but its algorithm, which the key names (windows have
-// no burst, buckets no offset), and when the wait is over.
-func bucketOf(c *limits.Check, endUS int64) bucket {
-	return bucket{unit: c.Rate.WindowUS, timeUS: c.Rate.OffsetUS + c.Rate.Burst, used: c.Rate.Count, previous: endUS}
+// numbersOf is a digest of all of a limit that an answer depends on, but its algorithm, which the key names.
+func (r *Refusals) numbersOf(rate *limits.Rate) int64 {
+	numbers := [...]int64{rate.Count, rate.WindowUS, rate.OffsetUS, rate.Burst, rate.Initial}
+	return int64(maphash.Comparable(r.seed, numbers))
 }
 
 func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {
@@ -57,10 +57,10 @@ func (r *Refusals) WaitUS(c *limits.Check, now time.Duration) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(hash, c.Key)
-	if e == nil || e.b != bucketOf(c, e.b.previous) || e.expiresUS <= now.Microseconds() {
+	if e == nil || e.expiresUS <= now.Microseconds() || e.b.unit != r.numbersOf(c.Rate) {
 		return 0
 	}
-	return e.b.previous - now.Microseconds()
+	return e.b.timeUS - now.Microseconds()
 }
 
 // Learn takes in the answers of a store, which was asked at the time sent or later.
@@ -83,7 +83,7 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 	if e == nil {
 		e = s.insert(hash, c.Key, sentUS)
 	}
-	e.b, e.expiresUS = bucketOf(c, sentUS+waitUS), sentUS+waitUS
+	e.b, e.expiresUS = bucket{unit: r.numbersOf(c.Rate), timeUS: sentUS + waitUS}, sentUS+waitUS
 	if c.LeftUS > 0 {
 		e.expiresUS = sentUS + min(waitUS, c.LeftUS)
 	}

@@ -132,8 +132,9 @@ func (b bucket) waitUS(c *limits.Check, nowUS int64) int64 {
 // refill settles a token or leaky bucket.
 func (b bucket) refill(r *limits.Rate, nowUS int64) bucket {
 	aheadUS := b.timeUS - nowUS
+	fresh := bucket{unit: r.W, timeUS: nowUS, used: r.Cold()}
 	if b.unit == 0 || aheadUS > r.Capacity/r.N {
-		return bucket{unit: r.W, timeUS: nowUS}
+		return fresh
 	}
 	if b.unit != r.W { // the limit was edited: whole tokens stay used
 		b.used = min(ceilDiv(b.used, b.unit), r.Capacity/r.W) * r.W
@@ -143,13 +144,24 @@ func (b bucket) refill(r *limits.Rate, nowUS int64) bucket {
 	if aheadUS > 0 {
 		return b // the refill resumes when the clock has caught up
 	}
-	if -aheadUS >= ceilDiv(b.used, r.N) { // also where the product below would not fit
+	switch elapsedUS, full := -aheadUS, ceilDiv(b.used, r.N); {
+	case r.Initial > 0 && elapsedUS >= full+keptUS(r):
+		return fresh
+	case elapsedUS >= full: // also where the product below would not fit
 		b.used = 0
-	} else {
-		b.used += aheadUS * r.N
+	default:
+		b.used -= elapsedUS * r.N
 	}
 	b.timeUS = nowUS
 	return b
+}
+
+// keptUS is how long a bucket that is full is told from one that was never used.
+func keptUS(r *limits.Rate) int64 {
+	if r.Initial == 0 {
+		return 0
+	}
+	return ceilDiv(r.Capacity, r.N)
 }
 
 // turn settles an aligned window.

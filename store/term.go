@@ -1,15 +1,11 @@
 package store
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // A term is the context of a call: it ends at the call's deadline, or when the call has returned.
 //
-// context.WithDeadline would set a timer for each call and stop it again. That keeps the processor busy
-// where requests come one at a time, a tenth of such a request; lanes have one timer for all that are
-// under way.
+// context.WithDeadline would set a timer for each call and stop it again, which costs most where requests
+// come one at a time. Lanes have one timer for all that are under way.
 type term struct {
 	deadline time.Time
 	done     chan struct{}
@@ -29,12 +25,10 @@ func (t *term) Err() error {
 	}
 }
 
-// end ends it, for whoever comes first. No two may come at once.
+// end ends it, for whoever comes first; under lanes.mu.
 func (t *term) end(err error) {
 	if t.Err() == nil {
 		t.err = err
 		close(t.done)
 	}
 }
-
-var _ context.Context = (*term)(nil)

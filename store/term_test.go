@@ -29,13 +29,20 @@ func TestATermEndsAtItsDeadlineOrAtTheReturn(t *testing.T) {
 		return c
 	}
 	l, _, _ := waiting(t, 0)
-	long, short := sent(l, time.Hour), sent(l, time.Millisecond) // the timer is set anew for the second
-	is(short, context.DeadlineExceeded)
-	l.leave(short)
-	is(short, context.DeadlineExceeded) // as it was
-	if err := long.term.Err(); err != nil {
+	later, soon := sent(l, 5*time.Millisecond), sent(l, time.Millisecond) // the timer is set anew for the second
+	is(soon, context.DeadlineExceeded)
+	is(later, context.DeadlineExceeded) // and for what is left
+	l.leave(soon)
+	is(soon, context.DeadlineExceeded) // as it was
+	l.leave(later)
+
+	never, over := sent(l, time.Hour), sent(l, 0)
+	if err := over.term.Err(); err != context.DeadlineExceeded {
+		t.Errorf("got %v after the deadline, want %v at once", err, context.DeadlineExceeded)
+	}
+	if err := never.term.Err(); err != nil {
 		t.Errorf("got %v before the deadline, want nil", err)
 	}
-	l.leave(long)
-	is(long, context.Canceled)
+	l.leave(never)
+	is(never, context.Canceled)
 }

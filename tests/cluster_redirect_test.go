@@ -22,7 +22,7 @@ type puppet struct {
 	owners string   // what CLUSTER SLOTS says
 }
 
-const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a check alone
+const admits = "*4\r\n:1\r\n:4\r\n:0\r\n:9\r\n" // what a script says of a single check
 
 // startPuppet starts a node that owns all slots.
 func startPuppet(t *testing.T, says ...string) *puppet {

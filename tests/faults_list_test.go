@@ -25,7 +25,7 @@ var wayFaults = []fault{
 	poisoned("black hole for requests", "timeout", "upstream", "timeout", `"timeout": 0`),
 	poisoned("black hole for replies", "timeout", "downstream", "timeout", `"timeout": 0`),
 	poisoned("latency of three timeouts", "timeout", "downstream", "latency", `"latency": 300`),
-	{name: "a byte every 50 ms", kinds: "timeout", silent: true, runs: true, only: "service",
+	{name: "a byte every 50 ms", kinds: "timeout", silent: true, runs: true,
 		begin: func(t *testing.T, s *scene) {
 			s.way.poison(t, toxic("downstream", "slicer", `"average_size": 1, "delay": 50000`))
 		},

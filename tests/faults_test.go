@@ -34,7 +34,6 @@ type fault struct {
 	kinds    string // what the metrics call it: the first, and perhaps the others
 	byClient bool   // clients could bring it about: "allow" acts as "local"
 	unclear  bool   // what is wrong may be heard or not, and so "allow" may act as either
-	only     string // a door, if it does not concern both
 }
 
 // openBreaker is what the metrics call a request that Redis was not asked about, after it has failed others.
@@ -133,7 +132,7 @@ func (f fault) stage(t *testing.T) *scene {
 		s.way = startWay(t, "127.0.0.1:"+at.port)
 		at.port = s.way.port
 	}
-	s.doors = slices.DeleteFunc(startDoors(t, faultLimits, at, f.timeout()), func(d *door) bool { return f.only != "" && d.name != f.only })
+	s.doors = startDoors(t, faultLimits, at, f.timeout())
 	return s
 }
 

@@ -44,6 +44,10 @@ func TestEachAlgorithmIsAFunction(t *testing.T) {
 			show(authz:token_bucket("k", {limit = 2, window_us = 1000000, burst = 3, cost = 2, `+at(0)+`}))
 			show(authz.token_bucket("own", {limit = 2, window_us = 1000000, cost = 3, `+at(0)+`}))`,
 			"true 1 0 1000000", "false 1 500000 1000000", "false 1 500000 1000000", "false 2 -1 0")
+		s.eval(t, `show(authz.token_bucket("cold", {limit = 10, window_us = 1000000, burst = 10, initial = 2, `+at(0)+`}))
+			show(authz.token_bucket("cold", {limit = 10, window_us = 1000000, burst = 10, initial = 2, cost = 10, peek = true, `+at(900000)+`}))
+			show(authz.token_bucket("full", {limit = 10, window_us = 1000000, burst = 10, initial = 10, `+at(0)+`}))`,
+			"true 1 0 900000", "true 10 0 0", "true 9 0 100000")
 		s.eval(t, `for i = 1, 3 do show(authz.leaky_bucket("k2", {limit = 1, window_us = 1000000, burst = 1, `+at(0)+`})) end`,
 			"true 1 0 1000000", "true 0 1000000 2000000", "false 0 1000000 2000000")
 		s.eval(t, `for i = 1, 2 do show(authz.fixed_window("k3", {limit = 1, window_us = 10000000, offset_us = 3000000, `+at(0)+`})) end`,
@@ -74,6 +78,9 @@ func TestWrongNumbersAreBlamedOnTheCaller(t *testing.T) {
 	s.eval(t, `authz.sliding_counter("k", {limit = 285, window_us = 31622400000000})`, "code:1: authz.sliding_counter: limit = 285, want 1 to 284")
 	s.eval(t, `authz.leaky_bucket("k", {limit = 1, window_us = 31622400000000, burst = 284})`, "code:1: authz.leaky_bucket: burst = 284, want 0 to 283")
 	s.eval(t, `authz.token_bucket("k", {limit = 1, window_us = 31622400000000, burst = 285})`, "code:1: authz.token_bucket: burst = 285, want 1 to 284")
+	s.eval(t, `authz.token_bucket("k", {limit = 5, window_us = 1000, initial = 6})`, "code:1: authz.token_bucket: initial = 6, want 1 to 5")
+	s.eval(t, `authz.token_bucket("k", {limit = 5, window_us = 1000, initial = 0})`, "code:1: authz.token_bucket: initial = 0, want 1 to 5")
+	s.eval(t, `authz.leaky_bucket("k", {limit = 5, window_us = 1000, initial = 1})`, "code:1: authz.leaky_bucket: initial is not one of its numbers")
 	s.eval(t, `authz.token_bucket("k", {limit = 1, window_us = 1000, peek = 1})`, "code:1: authz.token_bucket: peek = 1, want true or false")
 	s.eval(t, `authz.token_bucket("k", {limit = 1, window_us = 1000, now_us = -1})`, "code:1: authz.token_bucket: now_us = -1, want 0 to 9007199254740991")
 }

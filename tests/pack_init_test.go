@@ -56,10 +56,6 @@ func TestAMistakeIsBlamedOnTheCallersLineAtInit(t *testing.T) {
 	is(`{redis = {timeout = "50"}}`, `redis.timeout = "50", want a duration with a unit, such as "50ms" or "2s"`)
 	is(`{redis = {timeout = "0ms"}}`, `redis.timeout = "0ms", want a duration with a unit, such as "50ms" or "2s"`)
 	is(`{redis = {pool_idle = "1 m"}}`, `redis.pool_idle = "1 m", want a duration with a unit, such as "50ms" or "2s"`)
-
-	// What Debian's client library lacks.
-	is(`{redis = {tls = true}}`, `redis.tls = true, but nginx.redis has no TLS, want resty.redis 0.28 or later`)
-	is(`{redis = {connect_timeout = "50ms"}}`, `redis.connect_timeout is set, but nginx.redis has one timeout for all, want redis.timeout or resty.redis 0.28 or later`)
 }
 
 // What the world has done is returned, for assert to tell.
@@ -83,7 +79,6 @@ func TestTheInstalledPackStartsAndSetsNoGlobal(t *testing.T) {
 		init_by_lua_block {
 			package.path = "%s/?.lua;/usr/share/lua/5.1/?.lua"
 			require("cjson")
-			require("nginx.redis")
 			local before = {}
 			for name in pairs(_G) do before[name] = true end
 			local authz = assert(require("resty.authz").new{redis = {}})

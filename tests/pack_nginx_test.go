@@ -12,15 +12,10 @@ import (
 )
 
 // startPackNginx starts an nginx that has the OpenResty pack, and tests/lua, on its Lua path. conf is
-// what stands in http{}, and may have an init_by_lua_block. AUTHZ_RESTY_REDIS names a folder with the real
-// resty/redis.lua, to run the tests with OpenResty's client instead of Debian's.
+// what stands in http{}, and may have an init_by_lua_block.
 func startPackNginx(t testing.TB, workers int, conf string, files map[string]string) *nginxServer {
 	t.Helper()
-	path := []string{absolute(t, "../lua"), absolute(t, "lua")}
-	if real := os.Getenv("AUTHZ_RESTY_REDIS"); real != "" {
-		path = append(path, real)
-	}
-	return startLuaNginx(t, workers, path, conf, files)
+	return startLuaNginx(t, workers, []string{absolute(t, "../lua"), absolute(t, "lua")}, conf, files)
 }
 
 // startLuaNginx starts an nginx that has these folders on its Lua path.
@@ -50,7 +45,7 @@ func initError(t testing.TB, lua, conf string) string {
 	text := fmt.Sprintf(`
 		load_module /usr/lib/nginx/modules/ndk_http_module.so;
 		load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
-		daemon off;
+		daemon off; master_process off; # one process, which the test ends if it starts
 		pid nginx.pid;
 		events { }
 		http {

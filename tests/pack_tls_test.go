@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,13 +11,8 @@ import (
 	"time"
 )
 
-// With resty.redis, OpenResty's client: TLS with a certificate that is verified, TCP and unix sockets, and
-// timeouts of their own.
-func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
-	library := os.Getenv("AUTHZ_RESTY_REDIS")
-	if library == "" {
-		library = absolute(t, "lua/newer")
-	}
+// TLS with a certificate that is verified, TCP and unix sockets, and timeouts of their own.
+func TestThePackHasTLSAndEachTimeout(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	selfSigned(t, cert, key)
@@ -42,13 +36,13 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		connecting = {port = %[5]d, connect_timeout = "100ms", send_timeout = "1m", read_timeout = "1m"},
 		sending = {port = %[4]d, connect_timeout = "1m", send_timeout = "100ms", read_timeout = "1m"},
 		reading = {port = %[4]d, connect_timeout = "1m", send_timeout = "1m", read_timeout = "100ms"},
+		greeting = {port = %[4]d, tls = true, tls_verify = false, timeout = "100ms"},
 	}`, tcpPort, tlsPort, r.socket, slow.Addr().(*net.TCPAddr).Port, fullPort(t))
 	p := &packStores{nginxServer: startPackNginx(t, 2, fmt.Sprintf(`
 		lua_ssl_trusted_certificate %s;
 		lua_ssl_verify_depth 1;
 		lua_shared_dict authz 1m;
 		init_by_lua_block {
-			package.path = "%s/?.lua;" .. package.path
 			require("driver").start(%s)
 		}
 		server {
@@ -58,7 +52,7 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 			location ~ ^/redis/?(.*)$ {
 				content_by_lua_block { local d = require "driver"; d.take(d.redis[ngx.var[1]]) }
 			}
-		}`, cert, library, stores), nil)}
+		}`, cert, stores), nil)}
 	defer p.client.CloseIdleConnections()
 	c := check(newLimit(t, "api", "fixed_window", 1000, 366*86400e6, 0), "u", 1)
 	for _, row := range [][2]string{{"tcp", "admitted"}, {"unix", "admitted"}, {"tls", "admitted"}, {"stranger", "network"},
@@ -66,7 +60,7 @@ func TestWithRestyRedisThereIsTLSAndEachTimeout(t *testing.T) {
 		same(t, row[0]+" "+packStore{p, "/redis/" + row[0]}.kind(c), row[0]+" "+row[1])
 	}
 	large := check(c.Limit, strings.Repeat("u", 16<<20), 1) // no buffer takes it
-	for _, name := range []string{"connecting", "sending", "reading"} {
+	for _, name := range []string{"connecting", "sending", "reading", "greeting"} {
 		begun, what := time.Now(), c
 		if name == "sending" {
 			what = large

@@ -108,7 +108,7 @@ func takeJSON(nowUS int64, checks []limits.Check, peek bool) string {
 	for _, c := range checks {
 		rows = append(rows, map[string]any{
 			"limit": map[string]any{"name": c.Limit.Name, "algorithm": c.Limit.Algorithm.String(), "shadow": c.Limit.Shadow},
-			"rate":  map[string]any{"limit": c.Rate.Count, "window_us": c.Rate.WindowUS, "offset_us": c.Rate.OffsetUS, "burst": c.Rate.Burst, "n": c.Rate.N, "w": c.Rate.W, "capacity": c.Rate.Capacity},
+			"rate":  map[string]any{"limit": c.Rate.Count, "window_us": c.Rate.WindowUS, "offset_us": c.Rate.OffsetUS, "burst": c.Rate.Burst, "initial": c.Rate.Initial, "n": c.Rate.N, "w": c.Rate.W, "capacity": c.Rate.Capacity},
 			"key":   string(c.Key), "cost": c.Cost,
 		})
 	}

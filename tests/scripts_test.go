@@ -43,9 +43,12 @@ func (s *scripts) run(name string, keys []string, args ...any) string {
 
 // single asks the script of the check's own algorithm, as a person would.
 func (s *scripts) single(nowUS int64, c limits.Check, peek bool) string {
-	extra := c.Rate.OffsetUS
+	extra := fmt.Sprint(c.Rate.OffsetUS)
 	if c.Limit.Algorithm == limits.TokenBucket || c.Limit.Algorithm == limits.LeakyBucket {
-		extra = c.Rate.Burst
+		extra = fmt.Sprint(c.Rate.Burst)
+	}
+	if c.Rate.Initial > 0 {
+		extra += fmt.Sprint("/", c.Rate.Initial)
 	}
 	asked := 0
 	if peek {
@@ -63,9 +66,12 @@ func takeArgs(checks []limits.Check, peek bool) (keys []string, args []any) {
 	}
 	args = append(args, n)
 	for _, c := range checks {
-		algorithm, a, b, last := int64(c.Limit.Algorithm), c.Rate.Count, c.Rate.WindowUS, c.Rate.OffsetUS
+		algorithm, a, b, last := int64(c.Limit.Algorithm), c.Rate.Count, c.Rate.WindowUS, fmt.Sprint(c.Rate.OffsetUS)
 		if c.Rate.W != 0 {
-			a, b, last = c.Rate.N, c.Rate.W, c.Rate.Capacity
+			a, b, last = c.Rate.N, c.Rate.W, fmt.Sprint(c.Rate.Capacity)
+		}
+		if c.Rate.Initial > 0 {
+			last += fmt.Sprint("/", c.Rate.Cold())
 		}
 		if c.Limit.Shadow {
 			algorithm = -algorithm

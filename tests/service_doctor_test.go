@@ -246,7 +246,7 @@ func TestADoctorKnowsOtherServers(t *testing.T) {
 	lying := inFrontOf(t, r, func(client, server net.Conn) {
 		answering(client, server, func([]byte) string { return "*4\r\n:1\r\n:0\r\n:0\r\n:0" })
 	})
-	diagnosis(t, doctor(t, lying), strings.Replace(but("wrong    scripts     take: Redis sent no reply of a script: 4 numbers, want 21\n"+
+	diagnosis(t, doctor(t, lying), strings.Replace(but("wrong    scripts     take: Redis sent no script's reply: 4 numbers, want 21\n"+
 		"wrong    scripts     token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter: what was charged is not found again: is this several servers that do not share their data?"),
 		"ok       speed       T a check, T for the slowest of 20, in time for --redis-timeout=T\n", "", 1))
 	// a node of a cluster

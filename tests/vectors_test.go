@@ -100,6 +100,7 @@ type vectorLimit struct {
 	Limit     int64  `json:"limit"`
 	WindowUS  int64  `json:"window_us"`
 	Burst     int64  `json:"burst"`
+	Initial   int64  `json:"initial"`
 	OffsetUS  int64  `json:"offset_us"`
 	Shadow    bool   `json:"shadow"`
 }
@@ -144,7 +145,7 @@ func (v *vector) run(t *testing.T, take taker) {
 	set := func(edit map[string]vectorLimit) {
 		for name, l := range edit {
 			limit := newLimit(t, name, l.Algorithm, l.Limit, l.WindowUS, l.Burst)
-			limit.Rate.OffsetUS, limit.Shadow = l.OffsetUS, l.Shadow
+			limit.Rate.OffsetUS, limit.Rate.Initial, limit.Shadow = l.OffsetUS, l.Initial, l.Shadow
 			now[name] = limit
 		}
 	}

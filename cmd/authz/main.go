@@ -20,6 +20,7 @@ type commands struct {
 	Compile compileCmd `cmd:"" help:"Write the limits as the canonical JSON that the OpenResty pack reads."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Doctor  doctorCmd  `cmd:"" set:"without=" help:"Say what a Redis lacks that authz needs: exit 0 if nothing, 1 with all that is wrong."`
+	Prove   proveCmd   `cmd:"" help:"Attack a limit of a running set-up, and say whether it holds: exit 0 if so, 1 if not."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`

@@ -45,9 +45,9 @@ local number = {["1"] = 1}
 -- The checks that wrote their own numbers: algorithm, a, b, c, cost, what a charge adds to what is
 -- used, whether this is no shadow; then what helps to read the states of its keys and to write
 -- them: of a bucket w in digits, of aligned windows a pattern, of a log the time up to which its
--- members count no more; a format.
+-- members count no more; a format; of a bucket cold, and for how long it is kept when it is full.
 local rows, row_count, now_text = {}, 0, nil
-local row, algorithm, a, b, c, cost, amount, enforced, hint
+local row, algorithm, a, b, c, cost, amount, enforced, hint, cold
 local used_of_bucket, answer_of_bucket, used_of_fixed, answer_of_fixed
 local used_of_counter, answer_of_counter, answer_of_log, members_of_log
 
@@ -109,15 +109,28 @@ repeat
           right = cost_text
             and find(text .. ":" .. a_text .. ":" .. b_text .. ":" .. c_text .. ":" .. cost_text,
               "^%-?0*[1-5]:%d+:%d+:%d+:%d+$")
+          cold = false
+          if cost_text and not right then
+            right = find(text .. ":" .. a_text .. ":" .. b_text .. ":" .. c_text .. ":" .. cost_text,
+              "^%-?0*1:%d+:%d+:%d+/%d+:%d+$")
+            if right then
+              c_text, cold = string.match(c_text, "(%d+)/(%d+)")
+              cold = cold * 1
+            end
+          end
           if not right then break end
           algorithm, a, b, c, cost = code, a_text * 1, b_text * 1, c_text * 1, cost_text * 1
           enforced, amount, hint = code > 0, cost, b_text
+          local kept_us = 0 -- when it is full
           if code < 0 then algorithm = -code end
           right = a >= 1 and a <= MAX and cost >= 1 and cost <= MAX
           if algorithm <= LEAKY_BUCKET then
             amount = cost * b
             -- 2^53+1 is read as the same double as 2^53.
             right = right and b >= 1 and b <= MAX and c >= b and (c <= MAX or c_text == "9007199254740992")
+            if cold then
+              right, kept_us = right and cold >= 1 and cold <= c - b, math.ceil(c / a)
+            end
             if not used_of_bucket then
 -- include bucket_used
 -- include bucket_answer
@@ -152,14 +165,14 @@ repeat
             end
           end
           if not right then break end
-          this = {algorithm, a, b, c, cost, amount, enforced, hint, false}
+          this = {algorithm, a, b, c, cost, amount, enforced, hint, false, cold, kept_us}
           rows[row_count], row = this, this
         end
         place = place + 5
       end
       if this ~= row then
         row, algorithm, a, b, c = this, this[1], this[2], this[3], this[4]
-        cost, amount, enforced, hint = this[5], this[6], this[7], this[8]
+        cost, amount, enforced, hint, cold = this[5], this[6], this[7], this[8], this[10]
       end
 
       -- Its key. `at` is the first check of it.
@@ -177,7 +190,8 @@ repeat
           end
           known = row_of[at]
           if known and known ~= row then
-            if known[1] == algorithm and known[2] == a and known[3] == b and known[4] == c then
+            if known[1] == algorithm and known[2] == a and known[3] == b and known[4] == c
+              and known[10] == cold then
               row_of[at] = row -- the same limit, another cost
             else
               known = false
@@ -239,7 +253,7 @@ repeat
           if known then
             used, ahead_us = used_of[at], left_of[at]
           else
-            used, ahead_us = used_of_bucket(state, now_us, a, b, c, hint)
+            used, ahead_us = used_of_bucket(state, now_us, a, b, c, hint, cold)
             row_of[at] = row
             stored_of[at] = used
             left_of[at] = ahead_us
@@ -333,7 +347,7 @@ repeat
     local used, this = used_of[i], row_of[i]
     if this and used ~= stored_of[i] then
       local key, left, state = keys[i], left_of[i], nil
-      local ttl_ms = format("%d", (reset_of[i] + 999) / 1000 + spare_ms) -- %d drops a fraction
+      local ttl_ms = format("%d", (reset_of[i] + this[11] + 999) / 1000 + spare_ms) -- %d drops a fraction
       if this ~= row then row, algorithm, b, c = this, this[1], this[3], this[4] end
       if algorithm <= LEAKY_BUCKET then
         if left > 0 or check == 1 then

@@ -1,10 +1,12 @@
 -- token_bucket: one bucket that holds up to `burst` tokens, starts full and gains `limit`
--- tokens per window continuously; a request takes `cost` tokens or is refused.
+-- tokens per window continuously; a request takes `cost` tokens or is refused. With an initial it
+-- starts with fewer, and again when it has been full for as long as it takes to fill.
 --
 -- KEYS  1  the bucket
 -- ARGV  1  limit       1 to 2^53-1
 --       2  window_us   1000 to 31622400000000 (366 days)
---       3  burst       at least 1, at most 2^53 divided by window_us/gcd(limit, window_us)
+--       3  burst       at least 1, at most 2^53 divided by window_us/gcd(limit, window_us); or
+--          burst/initial   of which initial is from 1 to burst-1
 --       4  cost        1 to 2^53-1
 --       5  now_us      microseconds since 1970; absent or 0: the server's TIME
 --       6  peek        1: charge nothing; absent or 0: charge if allowed
@@ -18,6 +20,7 @@
 -- The usual call is looked at once, as a whole; any other one argument after the other, for an
 -- error that says which. * 1 reads digits in half the time of tonumber.
 local limit, window_us, burst, cost, n, w = ARGV[1], ARGV[2], ARGV[3], ARGV[4], nil, nil
+local initial, kept_us = nil, 0
 local right = cost and not ARGV[5] and #KEYS == 1
   and string.find(limit .. ":" .. window_us .. ":" .. burst .. ":" .. cost, "^%d+:%d+:%d+:%d+$")
 if right then
@@ -32,6 +35,8 @@ if right then
 end
 local now_us, spare_ms, charging = 0, 0, true
 if not right then
+  burst, initial = string.match(burst or "", "^(%d+)/(%d+)$")
+  burst = burst or ARGV[3]
 -- include argument_error
   local problem = #KEYS ~= 1 and string.format("ERR %d keys, want 1", #KEYS)
     or argument_error(ARGV, 1, "limit", 1, 9007199254740991)
@@ -43,12 +48,14 @@ if not right then
   if problem then return redis.error_reply(problem) end
   n = gcd(ARGV[1] * 1, ARGV[2] * 1)
   n, w = ARGV[1] / n, ARGV[2] / n
-  problem = argument_error(ARGV, 3, "burst", 1, math.floor(2^53 / w))
+  problem = argument_error({[3] = burst}, 3, "burst", 1, math.floor(2^53 / w))
+    or initial and argument_error({[3] = initial}, 3, "initial", 1, burst - 1)
   if problem then return redis.error_reply(problem) end
-  burst, cost = ARGV[3] * 1, ARGV[4] * 1
+  burst, cost, initial = burst * 1, ARGV[4] * 1, initial and initial * 1
   now_us, charging = (ARGV[5] or 0) * 1, (ARGV[6] or 0) * 1 == 0
 end
-local capacity = burst * w
+local capacity, cold = burst * w, false
+if initial then cold, kept_us = (burst - initial) * w, math.ceil(burst * w / n) end
 
 if now_us == 0 then
   local time = redis.call("TIME")
@@ -59,10 +66,10 @@ end
 
 local state = redis.pcall("GET", KEYS[1])
 if state and #state == 0 and state.err then return state end -- another type's key
-local used, ahead_us = bucket_used(state, now_us, n, w, capacity)
+local used, ahead_us = bucket_used(state, now_us, n, w, capacity, nil, cold)
 local allowed, remaining, wait_us, reset_us = bucket_answer(used, ahead_us, n, w, capacity, cost, charging)
 if charging and allowed == 1 then
   redis.call("SET", KEYS[1], string.format("%d:%d:%d", used + cost * w, w, now_us + ahead_us),
-    "PX", string.format("%d", (reset_us + 999) / 1000 + spare_ms)) -- %d drops a fraction
+    "PX", string.format("%d", (reset_us + kept_us + 999) / 1000 + spare_ms)) -- %d drops a fraction
 end
 return {allowed, remaining, wait_us, reset_us}

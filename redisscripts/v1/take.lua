@@ -46,9 +46,9 @@ local number = {["1"] = 1}
 -- The checks that wrote their own numbers: algorithm, a, b, c, cost, what a charge adds to what is
 -- used, whether this is no shadow; then what helps to read the states of its keys and to write
 -- them: of a bucket w in digits, of aligned windows a pattern, of a log the time up to which its
--- members count no more; a format.
+-- members count no more; a format; of a bucket cold, and for how long it is kept when it is full.
 local rows, row_count, now_text = {}, 0, nil
-local row, algorithm, a, b, c, cost, amount, enforced, hint
+local row, algorithm, a, b, c, cost, amount, enforced, hint, cold
 local used_of_bucket, answer_of_bucket, used_of_fixed, answer_of_fixed
 local used_of_counter, answer_of_counter, answer_of_log, members_of_log
 
@@ -110,41 +110,56 @@ repeat
           right = cost_text
             and find(text .. ":" .. a_text .. ":" .. b_text .. ":" .. c_text .. ":" .. cost_text,
               "^%-?0*[1-5]:%d+:%d+:%d+:%d+$")
+          cold = false
+          if cost_text and not right then
+            right = find(text .. ":" .. a_text .. ":" .. b_text .. ":" .. c_text .. ":" .. cost_text,
+              "^%-?0*1:%d+:%d+:%d+/%d+:%d+$")
+            if right then
+              c_text, cold = string.match(c_text, "(%d+)/(%d+)")
+              cold = cold * 1
+            end
+          end
           if not right then break end
           algorithm, a, b, c, cost = code, a_text * 1, b_text * 1, c_text * 1, cost_text * 1
           enforced, amount, hint = code > 0, cost, b_text
+          local kept_us = 0 -- when it is full
           if code < 0 then algorithm = -code end
           right = a >= 1 and a <= MAX and cost >= 1 and cost <= MAX
           if algorithm <= LEAKY_BUCKET then
             amount = cost * b
             -- 2^53+1 is read as the same double as 2^53.
             right = right and b >= 1 and b <= MAX and c >= b and (c <= MAX or c_text == "9007199254740992")
+            if cold then
+              right, kept_us = right and cold >= 1 and cold <= c - b, math.ceil(c / a)
+            end
             if not used_of_bucket then
 -- How much of a bucket is used at now_us, in 1/w token, and for how long its refill rests
 -- because the stored time lies ahead of now_us. A bucket gains n of these a microsecond.
 -- state is used:w:time_us as text, or false; what does not parse reads as never used.
--- w_digits: w as text, if the caller has it.
-local function bucket_used(state, now_us, n, w, capacity, w_digits)
-  if not state then return 0, 0 end
+-- w_digits: w as text, if the caller has it. cold: what is used of a bucket that was never used, if
+-- not 0; it reads so again when it has been full for as long as it takes to fill.
+local function bucket_used(state, now_us, n, w, capacity, w_digits, cold)
+  if not state then return cold or 0, 0 end
   local used_text, w_text, time_text = string.match(state, "^(%d+):(%d+):(%d+)$")
-  if not used_text then return 0, 0 end
+  if not used_text then return cold or 0, 0 end
   -- * 1 reads digits in half the time of tonumber, which reads them twice.
   local used, elapsed_us = used_text * 1, now_us - time_text
   -- A bucket may hold 2^53; 2^53+1 would be read as the same double.
-  if used == 0 or used >= 2^53 and used_text ~= "9007199254740992" then return 0, 0 end
+  if used == 0 or used >= 2^53 and used_text ~= "9007199254740992" then return cold or 0, 0 end
   -- Further ahead than a full refill: the clock was set back, and nobody is locked out for it.
-  if elapsed_us < 0 and -elapsed_us > math.floor(capacity / n) then return 0, 0 end
+  if elapsed_us < 0 and -elapsed_us > math.floor(capacity / n) then return cold or 0, 0 end
   if w_text ~= w_digits then
     local stored_w = w_text * 1
-    if stored_w == 0 or stored_w >= 2^53 then return 0, 0 end
+    if stored_w == 0 or stored_w >= 2^53 then return cold or 0, 0 end
     -- The limit was edited: whole tokens stay used, rounded up, as far as they fit.
     if stored_w ~= w then used = math.ceil(used / stored_w) * w end
   end
   if used > capacity then used = capacity end
   if elapsed_us < 0 then return used, -elapsed_us end
   -- Compared before it is multiplied, so that no product passes 2^53.
-  if elapsed_us >= used / n then return 0, 0 end
-  return used - elapsed_us * n, 0
+  if elapsed_us < used / n then return used - elapsed_us * n, 0 end
+  if cold and elapsed_us >= math.ceil(used / n) + math.ceil(capacity / n) then return cold, 0 end
+  return 0, 0
 end
 -- allowed, remaining, wait_us, reset_us of a bucket with `used` used, before it is charged. A
 -- leaky bucket holds what it admits for this reset_us: until the queue in front has drained.
@@ -310,14 +325,14 @@ end
             end
           end
           if not right then break end
-          this = {algorithm, a, b, c, cost, amount, enforced, hint, false}
+          this = {algorithm, a, b, c, cost, amount, enforced, hint, false, cold, kept_us}
           rows[row_count], row = this, this
         end
         place = place + 5
       end
       if this ~= row then
         row, algorithm, a, b, c = this, this[1], this[2], this[3], this[4]
-        cost, amount, enforced, hint = this[5], this[6], this[7], this[8]
+        cost, amount, enforced, hint, cold = this[5], this[6], this[7], this[8], this[10]
       end
 
       -- Its key. `at` is the first check of it.
@@ -335,7 +350,8 @@ end
           end
           known = row_of[at]
           if known and known ~= row then
-            if known[1] == algorithm and known[2] == a and known[3] == b and known[4] == c then
+            if known[1] == algorithm and known[2] == a and known[3] == b and known[4] == c
+              and known[10] == cold then
               row_of[at] = row -- the same limit, another cost
             else
               known = false
@@ -397,7 +413,7 @@ end
           if known then
             used, ahead_us = used_of[at], left_of[at]
           else
-            used, ahead_us = used_of_bucket(state, now_us, a, b, c, hint)
+            used, ahead_us = used_of_bucket(state, now_us, a, b, c, hint, cold)
             row_of[at] = row
             stored_of[at] = used
             left_of[at] = ahead_us
@@ -513,10 +529,17 @@ local function call_error(keys, argv, argument_error)
     if problem or algorithm > 5 then return problem, 1 end
     rows, algorithm = rows + 1, math.abs(algorithm)
     if algorithm <= 2 then
-      return argument_error(argv, at + 1, "n", 1, most)
-        or argument_error(argv, at + 2, "w", 1, most)
-        or argument_error(argv, at + 3, "capacity", tonumber(argv[at + 2]), 2^53)
-        or argument_error(argv, at + 4, "cost", 1, most), 5
+      problem = argument_error(argv, at + 1, "n", 1, most) or argument_error(argv, at + 2, "w", 1, most)
+      if problem then return problem, 5 end
+      local w, c = tonumber(argv[at + 2]), {[at + 3] = argv[at + 3]}
+      local capacity, cold = string.match(algorithm == 1 and argv[at + 3] or "", "^(%d+)/(%d+)$")
+      c[at + 3] = capacity or c[at + 3]
+      problem = argument_error(c, at + 3, "capacity", w, 2^53)
+      if cold and not problem then
+        c[at + 3] = cold
+        problem = argument_error(c, at + 3, "cold", 1, capacity - w)
+      end
+      return problem or argument_error(argv, at + 4, "cost", 1, most), 5
     end
     problem = argument_error(argv, at + 2, "window_us", 1000, 31622400000000)
     if problem then return problem, 5 end
@@ -562,7 +585,7 @@ end
     local used, this = used_of[i], row_of[i]
     if this and used ~= stored_of[i] then
       local key, left, state = keys[i], left_of[i], nil
-      local ttl_ms = format("%d", (reset_of[i] + 999) / 1000 + spare_ms) -- %d drops a fraction
+      local ttl_ms = format("%d", (reset_of[i] + this[11] + 999) / 1000 + spare_ms) -- %d drops a fraction
       if this ~= row then row, algorithm, b, c = this, this[1], this[3], this[4] end
       if algorithm <= LEAKY_BUCKET then
         if left > 0 or check == 1 then

@@ -1,11 +1,13 @@
 -- Composed by go generate from src/token_bucket.lua and src/lib; edit those.
 -- token_bucket: one bucket that holds up to `burst` tokens, starts full and gains `limit`
--- tokens per window continuously; a request takes `cost` tokens or is refused.
+-- tokens per window continuously; a request takes `cost` tokens or is refused. With an initial it
+-- starts with fewer, and again when it has been full for as long as it takes to fill.
 --
 -- KEYS  1  the bucket
 -- ARGV  1  limit       1 to 2^53-1
 --       2  window_us   1000 to 31622400000000 (366 days)
---       3  burst       at least 1, at most 2^53 divided by window_us/gcd(limit, window_us)
+--       3  burst       at least 1, at most 2^53 divided by window_us/gcd(limit, window_us); or
+--          burst/initial   of which initial is from 1 to burst-1
 --       4  cost        1 to 2^53-1
 --       5  now_us      microseconds since 1970; absent or 0: the server's TIME
 --       6  peek        1: charge nothing; absent or 0: charge if allowed
@@ -22,28 +24,30 @@ end
 -- How much of a bucket is used at now_us, in 1/w token, and for how long its refill rests
 -- because the stored time lies ahead of now_us. A bucket gains n of these a microsecond.
 -- state is used:w:time_us as text, or false; what does not parse reads as never used.
--- w_digits: w as text, if the caller has it.
-local function bucket_used(state, now_us, n, w, capacity, w_digits)
-  if not state then return 0, 0 end
+-- w_digits: w as text, if the caller has it. cold: what is used of a bucket that was never used, if
+-- not 0; it reads so again when it has been full for as long as it takes to fill.
+local function bucket_used(state, now_us, n, w, capacity, w_digits, cold)
+  if not state then return cold or 0, 0 end
   local used_text, w_text, time_text = string.match(state, "^(%d+):(%d+):(%d+)$")
-  if not used_text then return 0, 0 end
+  if not used_text then return cold or 0, 0 end
   -- * 1 reads digits in half the time of tonumber, which reads them twice.
   local used, elapsed_us = used_text * 1, now_us - time_text
   -- A bucket may hold 2^53; 2^53+1 would be read as the same double.
-  if used == 0 or used >= 2^53 and used_text ~= "9007199254740992" then return 0, 0 end
+  if used == 0 or used >= 2^53 and used_text ~= "9007199254740992" then return cold or 0, 0 end
   -- Further ahead than a full refill: the clock was set back, and nobody is locked out for it.
-  if elapsed_us < 0 and -elapsed_us > math.floor(capacity / n) then return 0, 0 end
+  if elapsed_us < 0 and -elapsed_us > math.floor(capacity / n) then return cold or 0, 0 end
   if w_text ~= w_digits then
     local stored_w = w_text * 1
-    if stored_w == 0 or stored_w >= 2^53 then return 0, 0 end
+    if stored_w == 0 or stored_w >= 2^53 then return cold or 0, 0 end
     -- The limit was edited: whole tokens stay used, rounded up, as far as they fit.
     if stored_w ~= w then used = math.ceil(used / stored_w) * w end
   end
   if used > capacity then used = capacity end
   if elapsed_us < 0 then return used, -elapsed_us end
   -- Compared before it is multiplied, so that no product passes 2^53.
-  if elapsed_us >= used / n then return 0, 0 end
-  return used - elapsed_us * n, 0
+  if elapsed_us < used / n then return used - elapsed_us * n, 0 end
+  if cold and elapsed_us >= math.ceil(used / n) + math.ceil(capacity / n) then return cold, 0 end
+  return 0, 0
 end
 -- allowed, remaining, wait_us, reset_us of a bucket with `used` used, before it is charged. A
 -- leaky bucket holds what it admits for this reset_us: until the queue in front has drained.
@@ -71,6 +75,7 @@ end
 -- The usual call is looked at once, as a whole; any other one argument after the other, for an
 -- error that says which. * 1 reads digits in half the time of tonumber.
 local limit, window_us, burst, cost, n, w = ARGV[1], ARGV[2], ARGV[3], ARGV[4], nil, nil
+local initial, kept_us = nil, 0
 local right = cost and not ARGV[5] and #KEYS == 1
   and string.find(limit .. ":" .. window_us .. ":" .. burst .. ":" .. cost, "^%d+:%d+:%d+:%d+$")
 if right then
@@ -85,6 +90,8 @@ if right then
 end
 local now_us, spare_ms, charging = 0, 0, true
 if not right then
+  burst, initial = string.match(burst or "", "^(%d+)/(%d+)$")
+  burst = burst or ARGV[3]
 -- What is wrong with ARGV[index], or nil when it is a whole number from low to high.
 -- negative: what a minus before it stands for, where one may stand.
 local function argument_error(argv, index, name, low, high, negative)
@@ -114,12 +121,14 @@ end
   if problem then return redis.error_reply(problem) end
   n = gcd(ARGV[1] * 1, ARGV[2] * 1)
   n, w = ARGV[1] / n, ARGV[2] / n
-  problem = argument_error(ARGV, 3, "burst", 1, math.floor(2^53 / w))
+  problem = argument_error({[3] = burst}, 3, "burst", 1, math.floor(2^53 / w))
+    or initial and argument_error({[3] = initial}, 3, "initial", 1, burst - 1)
   if problem then return redis.error_reply(problem) end
-  burst, cost = ARGV[3] * 1, ARGV[4] * 1
+  burst, cost, initial = burst * 1, ARGV[4] * 1, initial and initial * 1
   now_us, charging = (ARGV[5] or 0) * 1, (ARGV[6] or 0) * 1 == 0
 end
-local capacity = burst * w
+local capacity, cold = burst * w, false
+if initial then cold, kept_us = (burst - initial) * w, math.ceil(burst * w / n) end
 
 if now_us == 0 then
   local time = redis.call("TIME")
@@ -130,10 +139,10 @@ end
 
 local state = redis.pcall("GET", KEYS[1])
 if state and #state == 0 and state.err then return state end -- another type's key
-local used, ahead_us = bucket_used(state, now_us, n, w, capacity)
+local used, ahead_us = bucket_used(state, now_us, n, w, capacity, nil, cold)
 local allowed, remaining, wait_us, reset_us = bucket_answer(used, ahead_us, n, w, capacity, cost, charging)
 if charging and allowed == 1 then
   redis.call("SET", KEYS[1], string.format("%d:%d:%d", used + cost * w, w, now_us + ahead_us),
-    "PX", string.format("%d", (reset_us + 999) / 1000 + spare_ms)) -- %d drops a fraction
+    "PX", string.format("%d", (reset_us + kept_us + 999) / 1000 + spare_ms)) -- %d drops a fraction
 end
 return {allowed, remaining, wait_us, reset_us}

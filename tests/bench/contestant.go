@@ -34,6 +34,7 @@ type entry struct {
 var entries = map[string]entry{
 	"floor":      {"bare fasthttp handler", handlerOf("floor")},
 	"plain":      {"one EVALSHA a request", handlerOf("plain")},
+	"single":     {"one EVALSHA of token_bucket a request", handlerOf("single")},
 	"redis_rate": {"redis_rate", handlerOf("redis_rate")},
 	"throttled":  {"throttled", handlerOf("throttled")},
 	"ulule":      {"ulule/limiter", handlerOf("ulule")},

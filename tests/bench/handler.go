@@ -25,6 +25,7 @@ type limiter func(ctx context.Context, key string) (admitted bool, remaining, re
 // limiters are the ways that share the handler.
 var limiters = map[string]func(*redis.Client, rate) (limiter, error){
 	"plain":      plain,
+	"single":     single,
 	"redis_rate": redisRate,
 	"throttled":  throttledLimiter,
 	"ulule":      ululeLimiter,

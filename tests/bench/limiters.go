@@ -15,7 +15,7 @@ import (
 	"authz/redisscripts"
 )
 
-// plain is the service's script in the plainest way: one EVALSHA a request.
+// plain is the script of many requests in the plainest way: one EVALSHA a request.
 func plain(c *redis.Client, r rate) (limiter, error) {
 	script := redisscripts.Take()
 	if err := c.ScriptLoad(context.Background(), script.Text).Err(); err != nil {
@@ -34,6 +34,25 @@ func plain(c *redis.Client, r rate) (limiter, error) {
 			return false, 0, 0, err
 		}
 		return reply[0] == 1, int(reply[2]), int((reply[4] + 999_999) / 1_000_000), nil
+	}, nil
+}
+
+// single is the like, with the script of the algorithm, which the service calls for a single check.
+func single(c *redis.Client, r rate) (limiter, error) {
+	script := redisscripts.Named("token_bucket")
+	if err := c.ScriptLoad(context.Background(), script.Text).Err(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) (bool, int, int, error) {
+		reply, err := c.EvalSha(ctx, script.SHA, []string{"authz:v1:{" + key + "}:api:tb"},
+			r.count, r.period.Microseconds(), r.count, 1).Int64Slice()
+		if err == nil && len(reply) != 4 {
+			err = fmt.Errorf("%d numbers, want 4", len(reply))
+		}
+		if err != nil {
+			return false, 0, 0, err
+		}
+		return reply[0] == 1, int(reply[1]), int((reply[3] + 999_999) / 1_000_000), nil
 	}, nil
 }
 

@@ -42,7 +42,7 @@ func rowsFor(o options) []row {
 		{name: "hot", about: "the same with one client only", rate: vast, keys: 1,
 			contestants: append([]string{"authz", "redis_rate", "throttled", "ulule"}, others...)},
 		{name: "single", about: "one connection, one request at a time", connections: 1,
-			contestants: []string{"plain", "authz", "floor", "memory"}},
+			contestants: []string{"single", "authz", "floor", "memory"}},
 		{name: "half", about: "half of the rate that saturates one EVALSHA a request", share: 0.5, connections: 256,
 			contestants: []string{"plain", "authz", "floor"}},
 		{name: "ninety", about: "0.9 of the rate that saturates one EVALSHA a request", share: 0.9, connections: 256,

@@ -75,7 +75,7 @@ var targets = []target{
 	{"the same, of one EVALSHA a request (18 µs in the target)", "redis", "authz", "plain", redisCPU, atMost(5.5 / 18)},
 	{"against libraries behind the same handler", "rivals", "authz", bestRival, throughput, atLeast(1.5)},
 	{"the same on one hot key", "hot", "authz", bestRival, throughput, atLeast(1.5)},
-	{"one connection, one request at a time", "single", "authz", "plain", throughput, atLeast(0.95)},
+	{"one connection, one request at a time", "single", "authz", "single", throughput, atLeast(0.95)},
 	{"half of the rate that saturates one EVALSHA a request", "half", "authz", "plain", p99, atMost(1)},
 	{"0.9 of that rate", "ninety", "authz", "plain", p99, atMost(0.5)},
 }
@@ -122,7 +122,7 @@ func (t target) against(r row, all samples) target {
 	if t.to != bestRival {
 		return t
 	}
-	least := 0.0
+	best, least := t, 0.0
 	for _, name := range r.contestants {
 		if name == t.of || name == "floor" {
 			continue
@@ -131,10 +131,10 @@ func (t target) against(r row, all samples) target {
 		rival.to = name
 		rival.about += ", the best of them"
 		if f := rival.find(r, all); f.rounds > 0 && (least == 0 || f.value < least) {
-			least, t = f.value, rival
+			best, least = rival, f.value
 		}
 	}
-	return t
+	return best
 }
 
 func (t target) what() string {

@@ -39,9 +39,7 @@ end
 
 --- connection sorts an error of a connection that was made.
 function _M.connection(text)
-    if text == "timeout" then return "timeout" end
-    if sub(text, 1, 14) == "unknown prefix" then return "malformed" end
-    return "network"
+    return text == "timeout" and "timeout" or "network"
 end
 
 -- How connecting fails when Redis is not there. Whatever else it says, this nginx is short of something

@@ -55,7 +55,7 @@ end
 -- is one instance.
 local function complete(rate)
     rate.unlimited = rate.unlimited or false
-    for _, name in ipairs {"offset_us", "burst", "n", "w", "capacity"} do
+    for _, name in ipairs {"offset_us", "burst", "initial", "n", "w", "capacity"} do
         rate[name] = rate[name] or 0
     end
     if rate.share then

@@ -1,6 +1,8 @@
 --- The numbers of one limit that a caller brings, for one key: checked, and made a check as the policy's
 -- limits make one. What is wrong with them is the caller's mistake.
 
+local redis = require "resty.authz.redis"
+
 local format, floor = string.format, math.floor
 
 local _M = {}
@@ -8,7 +10,8 @@ local _M = {}
 local MAX = 9007199254740991 -- 2^53-1
 local OF_ALL = {limit = true, window_us = true, cost = true, now_us = true, peek = true}
 local OF = {
-    token_bucket = {burst = true}, leaky_bucket = {burst = true}, fixed_window = {offset_us = true},
+    token_bucket = {burst = true, initial = true}, leaky_bucket = {burst = true},
+    fixed_window = {offset_us = true},
     sliding_window = {}, sliding_counter = {offset_us = true},
 }
 
@@ -56,13 +59,15 @@ local function bounds_error(algorithm, numbers, gcd)
             return whole(numbers, "burst", 0, most - 1) -- one more is being served
         end
         return whole(numbers, "burst", 1, most)
+            or numbers.initial and whole(numbers, "initial", 1, numbers.burst)
     end
     return whole(numbers, "offset_us", 0, numbers.window_us - 1)
 end
 
 --- Returns the check of these numbers, or nil and what is wrong with them. gcd is the scripts' own.
--- numbers: limit, window_us; burst for token_bucket (limit, if left out) and leaky_bucket (0); offset_us
--- for fixed_window and sliding_counter (0); cost (1).
+-- numbers: limit, window_us; burst for token_bucket (limit, if left out) and leaky_bucket (0); initial, which
+-- a token_bucket that was never used holds (burst); offset_us for fixed_window and sliding_counter (0);
+-- cost (1).
 function _M.check(algorithm, key, given, gcd)
     if type(key) ~= "string" or key == "" then
         return nil, format("key is a %s, want a text that is not empty", type(key))
@@ -72,6 +77,7 @@ function _M.check(algorithm, key, given, gcd)
     end
     local numbers = {
         limit = given.limit, window_us = given.window_us, burst = given.burst,
+        initial = given.initial,
         offset_us = given.offset_us or 0, cost = given.cost or 1, now_us = given.now_us or 0,
     }
     numbers.burst = numbers.burst or algorithm == "token_bucket" and numbers.limit or 0
@@ -82,7 +88,7 @@ function _M.check(algorithm, key, given, gcd)
     end
     local rate = {
         limit = numbers.limit, window_us = numbers.window_us, offset_us = numbers.offset_us,
-        burst = numbers.burst,
+        burst = numbers.burst, initial = numbers.initial ~= numbers.burst and numbers.initial or 0,
     }
     if OF[algorithm].burst then
         local divisor = gcd(rate.limit, rate.window_us)
@@ -90,11 +96,10 @@ function _M.check(algorithm, key, given, gcd)
         rate.capacity = (algorithm == "leaky_bucket" and rate.burst + 1 or rate.burst) * rate.w
     end
     local limit = {algorithm = algorithm}
-    local third = OF[algorithm].burst and rate.burst or rate.offset_us
     return {
         limit = limit, rate = rate, key = key, cost = numbers.cost, now_us = numbers.now_us,
         peek = given.peek,
-        own = {format("%d", rate.limit), format("%d", rate.window_us), format("%d", third)},
+        own = redis.words(limit, rate).own,
     }
 end
 

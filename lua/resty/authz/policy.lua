@@ -38,7 +38,7 @@ local SCHEDULE = words "name rate from_us until_us week zone"
 local ZONE = words "offset_us changes"
 local CONDITION = words "path host method zone ip header query cookie"
 local PART = words "kind name head secret texts"
-local RATE = words "unlimited limit window_us offset_us burst n w capacity share"
+local RATE = words "unlimited limit window_us offset_us burst initial n w capacity share"
 
 -- The words that stand for something.
 local VALUES = {

@@ -5,13 +5,11 @@
 -- else is shared. After any error the connection is closed: what it would say next may be the
 -- answer to a request that has given up.
 
+local connection_of = require "resty.authz.connection"
 local duration = require "resty.authz.duration"
-local kind_of = require "resty.authz.kind"
-local now = require("resty.authz.nginx").now
 
-local ceil, min = math.ceil, math.min
-local find, format, sub = string.find, string.format, string.sub
-local unpack, type = unpack, type
+local concat, format, type = table.concat, string.format, type
+local open_connection, word = connection_of.open, connection_of.word
 
 local _M = {}
 _M.__index = _M
@@ -25,16 +23,7 @@ local OPTIONS = {
 local ALGORITHMS = {
     token_bucket = 1, leaky_bucket = 2, fixed_window = 3, sliding_window = 4, sliding_counter = 5,
 }
-
--- The client library, and its name: OpenResty's, else Debian's older one.
-local function find_library()
-    for _, name in ipairs {"resty.redis", "nginx.redis"} do
-        local found, library = pcall(require, name)
-        if found then return library, name end
-    end
-    return nil, "redis: neither resty.redis nor nginx.redis is installed (OpenResty has the first, "
-        .. "Debian's lua-nginx-redis the second)"
-end
+local ZERO, ONE = word("0"), word("1")
 
 -- What is wrong with the options, or nil. timeouts become milliseconds.
 local function option_error(options, ms)
@@ -68,21 +57,6 @@ local function option_error(options, ms)
     end
 end
 
--- What the library cannot do and the options ask for, or nil. Debian's makes a command of every
--- name that it is asked for, hence rawget.
-local function library_error(library, name, options)
-    if rawget(library, "set_timeouts") then return nil end
-    if options.tls then
-        return format("redis.tls = true, but %s has no TLS, want resty.redis 0.28 or later", name)
-    end
-    for _, option in ipairs {"connect_timeout", "send_timeout", "read_timeout"} do
-        if options[option] then
-            return format("redis.%s is set, but %s has one timeout for all, want redis.timeout or "
-                .. "resty.redis 0.28 or later", option, name)
-        end
-    end
-end
-
 -- A pooled connection is logged in and on its database: whatever differs in that is another pool.
 local function pool_name(options, address)
     local user = ngx.encode_base64(ngx.sha1_bin((options.user or "") .. "\0" .. (options.password or "")))
@@ -96,13 +70,11 @@ function _M.new(options, scripts, log)
     local ms = {}
     local problem = option_error(options, ms)
     if problem then return nil, problem end
-    local library, name = find_library()
-    if not library then return nil, name end
-    problem = library_error(library, name, options)
-    if problem then return nil, problem end
 
-    local self = {library = library, scripts = scripts, options = options, log = log}
-    self.has_timeouts = rawget(library, "set_timeouts") and true or false
+    local self = {options = options, log = log, evalsha = {}, scripts = scripts}
+    for name, script in pairs(scripts) do
+        self.evalsha[name] = word("evalsha") .. word(script.sha)
+    end
     local step = ms.timeout or 50
     self.connect_ms, self.send_ms = ms.connect_timeout or step, ms.send_timeout or step
     self.read_ms = ms.read_timeout or step
@@ -121,92 +93,44 @@ function _M.new(options, scripts, log)
     end
     self.greets = options.password ~= nil or (options.database or 0) > 0
     self.connect_options = {pool = pool_name(options, address)}
-    if options.tls then
-        self.connect_options.ssl = true
-        self.connect_options.ssl_verify = options.tls_verify ~= false
-        self.connect_options.server_name = options.tls_name or self.host
-    end
+    self.tls, self.tls_verify = options.tls, options.tls_verify ~= false
+    self.tls_name = options.tls_name or self.host
     return setmetatable(self, _M)
 end
 
--- Gives each step no more than is left of a call.
-local function set_timeouts(self, connection, left_ms)
-    if self.has_timeouts then
-        connection:set_timeouts(min(self.connect_ms, left_ms), min(self.send_ms, left_ms),
-            min(self.read_ms, left_ms))
-    else
-        connection:set_timeout(min(self.read_ms, left_ms))
-    end
-end
-
--- An error of Redis without what it, or a proxy before it, quotes of a command that it does not know: the
--- password may be among that.
-local function without_arguments(err)
-    local at = find(err, ", with args beginning with", 1, true)
-    return at and sub(err, 1, at - 1) or err
-end
-
--- Sends a command, of a call that began at begun_s. reply, or nil, the error's text and kind; the connection
--- is closed then. The varargs, which LuaJIT does not compile here, keep it from one piece of this and of the
--- library's loop over the arguments: it made that anew for each request, at more than twice the cost of all.
-local function command(self, connection, begun_s, name, ...)
-    local understood, reply, err = true, nil, "timeout"
-    local left_ms = self.whole_ms - ceil((now() - begun_s) * 1000)
-    if left_ms < self.whole_ms and left_ms > 0 then -- before that what connect() gave still holds
-        set_timeouts(self, connection, left_ms)
-    end
-    if left_ms > 0 then
-        understood, reply, err = pcall(connection[name], connection, ...)
-    end
-    if not understood or reply == nil and err == nil then -- the library trips over a length that is no number
-        connection:close()
-        return nil, "Redis sent no reply at all: " .. tostring(reply), "malformed"
-    end
-    if reply then return reply end -- ngx.null, for one, is no error
-    if reply == false then
-        err = without_arguments(err)
-        local kind = kind_of.reply(err)
-        if kind ~= "noscript" then connection:close() end
-        return nil, err, kind
-    end
-    connection:close()
-    return nil, err, kind_of.connection(err)
+-- Sends a command that is obeyed or not.
+local function order(connection, count, words)
+    local done, err, kind = connection:ask(count, words)
+    if done then done, err, kind = connection:ok() end
+    return done, err, kind
 end
 
 -- Logs in and selects the database, on a connection that is new.
-local function greet(self, connection, begun_s)
-    local options, reply, err, kind = self.options, true, nil, nil
+local function greet(self, connection)
+    local options, done, err, kind = self.options, true, nil, nil
     if options.user then
-        reply, err, kind = command(self, connection, begun_s, "auth", options.user, options.password)
+        done, err, kind = order(connection, 3, word("auth") .. word(options.user) .. word(options.password))
     elseif options.password then
-        reply, err, kind = command(self, connection, begun_s, "auth", options.password)
+        done, err, kind = order(connection, 2, word("auth") .. word(options.password))
     end
-    if reply and (options.database or 0) > 0 then
-        reply, err, kind = command(self, connection, begun_s, "select", format("%d", options.database))
+    if done and (options.database or 0) > 0 then
+        done, err, kind = order(connection, 2, word("select") .. word(format("%d", options.database)))
     end
-    return reply, err, kind
+    return done, err, kind
 end
 
 -- A connection that is logged in, or nil, the error's text and kind.
-local function connect(self, begun_s)
-    local connection, err = self.library:new()
-    if not connection then return nil, err, "network" end
-    set_timeouts(self, connection, self.whole_ms)
-    local connected
-    if self.port then
-        connected, err = connection:connect(self.host, self.port, self.connect_options)
-    else
-        connected, err = connection:connect(self.host, self.connect_options)
+local function open(self)
+    local connection, err, kind = open_connection(self)
+    if connection and self.greets and connection:is_new() then
+        local done
+        done, err, kind = greet(self, connection)
+        if not done then
+            connection:close()
+            return nil, err, kind
+        end
     end
-    if not connected then
-        connection:close() -- a failed handshake leaves it open
-        return nil, err, kind_of.connecting(err)
-    end
-    if self.greets and connection:get_reused_times() == 0 then
-        local ok, said, kind = greet(self, connection, begun_s)
-        if not ok then return nil, said, kind end
-    end
-    return connection
+    return connection, err, kind
 end
 
 local function malformed(text, ...)
@@ -217,63 +141,66 @@ end
 -- taken for an answer.
 local function is_row(reply, at)
     local allowed, remaining, wait_us, reset_us = reply[at], reply[at + 1], reply[at + 2], reply[at + 3]
-    return (allowed == 0 or allowed == 1)
-        and type(remaining) == "number" and remaining >= 0
-        and type(wait_us) == "number" and wait_us >= -1
-        and type(reset_us) == "number" and reset_us >= 0
+    return (allowed == 0 or allowed == 1) and remaining >= 0 and wait_us >= -1 and reset_us >= 0
 end
 
--- Whether a reply is what the script writes: n numbers, in rows of four; those of take follow a status.
+-- Whether n numbers are what a script writes: rows of four; those of take follow a status.
 local function is_reply(reply, n)
-    if type(reply) ~= "table" or #reply ~= n then return false end
     for at = 1 + n % 4, n, 4 do
         if not is_row(reply, at) then return false end
     end
-    return n % 4 == 0 or type(reply[1]) == "number"
+    return true
+end
+
+-- Sends a command that runs a script, and reads its n numbers.
+local function run(connection, n, count, words)
+    local reply, err, kind = connection:ask(count, words)
+    if reply then reply, err, kind = connection:numbers(n) end
+    return reply, err, kind
 end
 
 --- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
 -- text; after any other error nobody knows whether it ran, and nothing is sent again.
--- What follows n is numkeys, the keys, and ARGV. It returns the reply, n numbers, or nil, the error's text
--- and kind.
-function _M:call(script, n, ...)
-    local begun_s = now()
-    local connection, err, kind = connect(self, begun_s)
+-- words are numkeys, the keys, and ARGV; count says how many. It returns the reply, n numbers, or nil, the
+-- error's text and kind.
+function _M:call(script, n, count, words)
+    local connection, err, kind = open(self)
     if not connection then return nil, err, kind end
-    script = self.scripts[script]
     local reply
-    reply, err, kind = command(self, connection, begun_s, "evalsha", script.sha, ...)
+    reply, err, kind = run(connection, n, 2 + count, self.evalsha[script] .. words)
     if kind == "noscript" then
         self.log(kind, "Redis has forgotten the scripts, as after a restart: they are sent again")
-        reply, err, kind = command(self, connection, begun_s, "eval", script.text, ...)
+        words = word("eval") .. word(self.scripts[script].text) .. words
+        reply, err, kind = run(connection, n, 2 + count, words)
     end
-    if not reply then return nil, err, kind end
-    if not is_reply(reply, n) then
+    if reply and not is_reply(reply, n) then
+        reply, err, kind = malformed("want %d numbers in their bounds", n)
+    end
+    if not reply then
         connection:close()
-        return malformed("want %d numbers in their bounds", n)
+        return nil, err, kind
     end
-    connection:set_keepalive(self.idle_ms, self.pool_size)
+    connection:keep()
     return reply
 end
 
 --- get returns the text of a key, false when there is none, or nil, the error's text and kind.
 function _M:get(key)
-    local begun_s = now()
-    local connection, err, kind = connect(self, begun_s)
+    local connection, err, kind = open(self)
     if not connection then return nil, err, kind end
-    local reply
-    reply, err, kind = command(self, connection, begun_s, "get", key)
-    if not reply then return nil, err, kind end
-    if type(reply) ~= "string" and reply ~= ngx.null then
+    local text
+    text, err, kind = connection:ask(2, word("get") .. word(key))
+    if text then text, err, kind = connection:text_or_false() end
+    if text == nil then
         connection:close()
-        return nil, "Redis sent no text", "malformed"
+        return nil, err, kind
     end
-    connection:set_keepalive(self.idle_ms, self.pool_size)
-    return reply ~= ngx.null and reply
+    connection:keep()
+    return text
 end
 
--- The arguments of a check without its cost, as texts: four for take, and in own the three for the script
--- of its algorithm. A rate keeps them.
+-- The arguments of a check without its cost, as texts: four for take. As words of a command they are in
+-- four, and in own the three for the script of its algorithm. A rate keeps them.
 local words_of = setmetatable({}, {__mode = "k"})
 
 function _M.words(limit, rate)
@@ -283,15 +210,20 @@ function _M.words(limit, rate)
     local a, b, c, third = rate.limit, rate.window_us, rate.offset_us, rate.offset_us
     if algorithm <= 2 then a, b, c, third = rate.n, rate.w, rate.capacity, rate.burst end
     if limit.shadow then algorithm = -algorithm end
-    words = {format("%d", algorithm), format("%d", a), format("%d", b), format("%d", c)}
-    words.own = {format("%d", rate.limit), format("%d", rate.window_us), format("%d", third)}
+    c, third = format("%d", c), format("%d", third)
+    if rate.initial > 0 then -- a token bucket that does not start full
+        c = format("%s/%d", c, (rate.burst - rate.initial) * rate.w)
+        third = format("%s/%d", third, rate.initial)
+    end
+    words = {format("%d", algorithm), format("%d", a), format("%d", b), c}
+    words.four = word(words[1]) .. word(words[2]) .. word(words[3]) .. word(c)
+    words.own = word(format("%d", rate.limit)) .. word(format("%d", rate.window_us)) .. word(third)
     words_of[rate] = words
     return words
 end
 
-local function cost_text(cost)
-    local text = cost == 1 and "1" or format("%d", cost)
-    return text -- no tail call into format, for the reason that nginx.lua gives
+local function cost_word(cost)
+    return cost == 1 and ONE or word(format("%d", cost))
 end
 
 -- The result in the four numbers of a reply that begin at `at`.
@@ -305,14 +237,13 @@ end
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
 -- time. It returns the result, or nil, the error's text and kind.
 function _M:take_one(now_us, check, peek)
-    local own, cost = check.own or _M.words(check.limit, check.rate).own, cost_text(check.cost)
-    local reply, err, kind
+    local count = 6 -- what a script is quickest at
+    local words = ONE .. word(check.key) .. (check.own or _M.words(check.limit, check.rate).own)
+        .. cost_word(check.cost)
     if peek or now_us and now_us > 0 then
-        reply, err, kind = self:call(check.limit.algorithm, 4, 1, check.key, own[1], own[2], own[3], cost,
-            format("%d", now_us or 0), peek and 1 or 0)
-    else -- what a script is quickest at
-        reply, err, kind = self:call(check.limit.algorithm, 4, 1, check.key, own[1], own[2], own[3], cost)
+        count, words = 8, words .. word(format("%d", now_us or 0)) .. (peek and ONE or ZERO)
     end
+    local reply, err, kind = self:call(check.limit.algorithm, 4, count, words)
     if not reply then return nil, err, kind end
     return row(reply, 1)
 end
@@ -341,19 +272,17 @@ function _M:take(now_us, checks, peek)
         if not result then return nil, err, kind end
         return {result}
     end
-    local args = {n}
-    for i = 1, n do args[i + 1] = checks[i].key end
-    args[n + 2] = format("%d", now_us or 0)
-    args[n + 3] = peek and -n or n
+    local words = {word(format("%d", n))}
+    for i = 1, n do words[i + 1] = word(checks[i].key) end
+    words[n + 2] = word(format("%d", now_us or 0))
+    words[n + 3] = word(format("%d", peek and -n or n))
     local to = n + 3
     for i = 1, n do
         local check = checks[i]
-        local words = _M.words(check.limit, check.rate)
-        args[to + 1], args[to + 2], args[to + 3], args[to + 4] = words[1], words[2], words[3], words[4]
-        args[to + 5] = cost_text(check.cost)
-        to = to + 5
+        words[to + 1], words[to + 2] = _M.words(check.limit, check.rate).four, cost_word(check.cost)
+        to = to + 2
     end
-    local reply, err, kind = self:call("take", 1 + 4 * n, unpack(args))
+    local reply, err, kind = self:call("take", 1 + 4 * n, 3 + 6 * n, concat(words))
     if not reply then return nil, err, kind end
     return read_reply(reply, checks)
 end

@@ -75,6 +75,11 @@ local function look_log(dict, key, now_us, limit, window_us, cost)
     }
 end
 
+-- What is used of a token bucket that was never used, nil if nothing.
+local function cold_of(rate)
+    return rate.initial > 0 and (rate.burst - rate.initial) * rate.w or nil
+end
+
 -- Reads a key: what is used of it now.
 local function look(self, check, now_us)
     local algorithm, rate, f = check.limit.algorithm, check.rate, self.functions
@@ -90,7 +95,8 @@ local function look(self, check, now_us)
         found.number, found.left_us, found.previous, found.current =
             f.counter_used(state, now_us, rate.window_us, rate.offset_us)
     else
-        found.used, found.ahead_us = f.bucket_used(state, now_us, rate.n, rate.w, rate.capacity)
+        found.used, found.ahead_us =
+            f.bucket_used(state, now_us, rate.n, rate.w, rate.capacity, nil, cold_of(rate))
     end
     return found
 end
@@ -149,13 +155,16 @@ function _M:set(key, value, seconds, flags)
     self.count("full")
 end
 
--- An expiry only frees memory: it comes when the key would read as never used. With a caller's own
--- now it comes a minute later, since that clock and nginx's need not agree.
+-- An expiry only frees memory: it comes when the key would read as never used, which for a bucket that
+-- starts with less than its burst is when it has been full for as long as it takes to fill. With a
+-- caller's own now it comes a minute later, since that clock and nginx's need not agree.
 local function charge(self, check, found, result, now_us, spare_ms)
     local state, _ = charged(check, found, now_us), nil
     if check.limit.algorithm == "leaky_bucket" then result.wait_us = result.reset_us end -- the hold
     _, result.remaining, _, result.reset_us = answer(self, check, found, now_us, 0)
-    self:set(self.scope .. check.key, state, (ceil(result.reset_us / 1000) + spare_ms) / 1000)
+    local rate, kept_us = check.rate, 0
+    if rate.initial > 0 then kept_us = ceil(rate.capacity / rate.n) end
+    self:set(self.scope .. check.key, state, (ceil((result.reset_us + kept_us) / 1000) + spare_ms) / 1000)
 end
 
 -- Evaluates every check, and charges all that allow when none but shadows refuses.

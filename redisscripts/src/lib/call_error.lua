@@ -12,10 +12,17 @@ local function call_error(keys, argv, argument_error)
     if problem or algorithm > 5 then return problem, 1 end
     rows, algorithm = rows + 1, math.abs(algorithm)
     if algorithm <= 2 then
-      return argument_error(argv, at + 1, "n", 1, most)
-        or argument_error(argv, at + 2, "w", 1, most)
-        or argument_error(argv, at + 3, "capacity", tonumber(argv[at + 2]), 2^53)
-        or argument_error(argv, at + 4, "cost", 1, most), 5
+      problem = argument_error(argv, at + 1, "n", 1, most) or argument_error(argv, at + 2, "w", 1, most)
+      if problem then return problem, 5 end
+      local w, c = tonumber(argv[at + 2]), {[at + 3] = argv[at + 3]}
+      local capacity, cold = string.match(algorithm == 1 and argv[at + 3] or "", "^(%d+)/(%d+)$")
+      c[at + 3] = capacity or c[at + 3]
+      problem = argument_error(c, at + 3, "capacity", w, 2^53)
+      if cold and not problem then
+        c[at + 3] = cold
+        problem = argument_error(c, at + 3, "cold", 1, capacity - w)
+      end
+      return problem or argument_error(argv, at + 4, "cost", 1, most), 5
     end
     problem = argument_error(argv, at + 2, "window_us", 1000, 31622400000000)
     if problem then return problem, 5 end

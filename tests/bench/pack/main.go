@@ -6,7 +6,8 @@
 //   - a refusal from the cache, against lua-resty-limit-traffic's own in-memory check, whose folder a
 //     reader names: go run ./pack -limit-traffic /path/to/lua-resty-limit-traffic/lib
 //
-// It needs nginx with its lua module, redis-server and wrk, and runs from tests/bench.
+// It needs nginx with its lua module, redis-server, wrk, and a client library for what is written by hand:
+// resty.redis, or Debian's lua-nginx-redis. It runs from tests/bench.
 package main
 
 import (

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"authz/limits"
+)
+
+type proveCmd struct {
+	URL       string        `name:"url" help:"Where the limit is met: of the site, or with --direct of authz itself." required:"" placeholder:"URL"`
+	Limit     string        `help:"Name of the limit." required:"" placeholder:"NAME"`
+	Limits    []string      `help:"Limits file, or folder of *.toml, that has its numbers; may be repeated." sep:"none" placeholder:"FILE|DIR"`
+	Algorithm string        `help:"Its algorithm, without --limits." placeholder:"NAME"`
+	Rate      string        `help:"Its rate, without --limits." placeholder:"COUNT/[N]UNIT"`
+	Burst     *int64        `help:"Its burst, without --limits." placeholder:"N"`
+	Requests  int           `help:"The most requests to send." default:"10000"`
+	For       time.Duration `help:"The longest to attack; 0 for three windows and 10s, 2m at most." default:"0s"`
+	Method    string        `help:"Method of the requests." default:"GET"`
+	Header    []string      `short:"H" sep:"none" help:"A header of the requests; may be repeated." placeholder:"NAME: VALUE"`
+	Vary      string        `help:"A header with {n} in its value, for another key in each attack." placeholder:"NAME: VALUE{n}"`
+	Direct    bool          `help:"Ask authz itself about the URL, at /nginx of its host, as nginx would; so if the URL's path is /nginx."`
+	Yes       bool          `help:"Send requests to another machine without asking." env:"-"`
+	JSON      bool          `name:"json" help:"Write what came of it as JSON."`
+
+	target  *url.URL
+	headers [][2]string
+	varied  [2]string // no name: none
+}
+
+// Help is what --help says beside the flags.
+func (*proveCmd) Help() string {
+	return `Attacks one limit, and says whether more was admitted than its algorithm promises. Exit code 0: the
+promise was held; 1: it was broken, or the run cannot tell, and a sentence says which; 2: usage.
+
+Four attacks follow each other: a crowd (twice what is admitted at once, over 50 connections), a retry when
+Retry-After says, bursts on both sides of the boundary of an aligned window, and a flood of four times the rate
+for a window. The first line says how many requests that makes; --requests and --for cut it off.
+
+429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
+client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.
+
+The numbers are those of the limit: an override of the key is not looked up, and a request is taken to cost 1.`
+}
+
+// The most that --requests may be: a judgment looks at all pairs.
+const mostRequests = 50_000
+
+// Validate also reads --url, --header and --vary.
+func (f *proveCmd) Validate() (err error) {
+	f.target, err = url.Parse(f.URL)
+	switch {
+	case err != nil || f.target.Scheme != "http" && f.target.Scheme != "https" || f.target.Hostname() == "" || f.target.User != nil:
+		return fmt.Errorf("--url=%s: want http://HOST/PATH or https://HOST/PATH", f.URL)
+	case len(f.Limits) > 0 && (f.Algorithm != "" || f.Rate != "" || f.Burst != nil):
+		return errors.New("--limits and --algorithm, --rate or --burst: want one or the other")
+	case len(f.Limits) == 0 && (f.Algorithm == "" || f.Rate == ""):
+		return errors.New("want --limits=FILE|DIR, or --algorithm and --rate")
+	case f.Requests < 1 || f.Requests > mostRequests:
+		return fmt.Errorf("--requests=%d: want 1 to %d", f.Requests, mostRequests)
+	case f.Burst != nil && *f.Burst < 0:
+		return fmt.Errorf("--burst=%d: want 0 or more", *f.Burst)
+	case f.For < 0:
+		return fmt.Errorf("--for=%v: want a time, such as 30s", f.For)
+	}
+	f.Direct = f.Direct || f.target.Path == routes[0].path
+	for _, h := range f.Header {
+		header, err := headerOf(h)
+		if err != nil {
+			return fmt.Errorf("--header=%s: %w", h, err)
+		}
+		f.headers = append(f.headers, header)
+	}
+	if f.Vary != "" {
+		if f.varied, err = headerOf(f.Vary); err != nil || !strings.Contains(f.varied[1], "{n}") {
+			return fmt.Errorf("--vary=%s: want NAME: VALUE with {n} in it, such as 'X-API-Key: prove-{n}'", f.Vary)
+		}
+	}
+	return nil
+}
+
+// headerOf is the name and value of a header.
+func headerOf(text string) (header [2]string, err error) {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok || name == "" {
+		return header, errors.New("want NAME: VALUE")
+	}
+	return [2]string{name, strings.Trim(value, " \t")}, nil
+}
+
+// Run attacks, and ends with 1 unless the promise was held.
+func (f *proveCmd) Run(c *console) error {
+	promise, err := f.promised(c)
+	if err != nil {
+		return err
+	}
+	p := &proof{prober: newProber(f), promise: promise, left: int(min(promise.plan(), int64(f.Requests)))}
+	if len(f.Limits) > 0 {
+		p.limit = f.Limit
+	}
+	if err := f.agree(c, p.left); err != nil {
+		return err
+	}
+	lasts := f.For
+	if lasts == 0 {
+		lasts = min(3*time.Duration(promise.rate.WindowUS)*time.Microsecond+10*time.Second, 2*time.Minute)
+	}
+	p.began = time.Now()
+	p.endUS = lasts.Microseconds()
+	if p.tell = func(*attack) {}; !f.JSON {
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, lasts)
+		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
+	}
+	p.run()
+	r := p.report()
+	r.Limit, r.URL = f.Limit, f.URL
+	if f.JSON {
+		err = r.writeJSON(c.out)
+	} else {
+		r.write(c.out)
+	}
+	if err == nil && r.Verdict != "held" {
+		err = exit(1)
+	}
+	return err
+}
+
+// usage says what is wrong with the command line.
+func (c *console) usage(format string, a ...any) error {
+	fmt.Fprintf(c.err, "authz: prove: "+format+"; see authz --help\n", a...)
+	return exit(2)
+}
+
+// promised finds the limit's numbers.
+func (f *proveCmd) promised(c *console) (*promise, error) {
+	var algorithm limits.Algorithm
+	var rate *limits.Rate
+	if len(f.Limits) == 0 {
+		var err error
+		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
+			return nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
+		}
+		if rate, err = limits.ReadRate(algorithm, f.Rate, f.Burst); err != nil {
+			return nil, c.usage("--rate=%v", err)
+		}
+	} else {
+		set, err := c.loadLimits("authz", f.Limits)
+		if err != nil {
+			return nil, err
+		}
+		l := limitOf(set, f.Limit)
+		switch {
+		case l == nil:
+			return nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
+		case l.Shadow:
+			return nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
+		}
+		algorithm, rate = l.Algorithm, &l.Rate
+	}
+	if rate.Unlimited || rate.Size(algorithm) == 0 {
+		return nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
+	}
+	return promiseOf(algorithm, rate), nil
+}
+
+// agree asks whether so many requests may go to another machine.
+func (f *proveCmd) agree(c *console, n int) error {
+	if f.Yes || isLoopback(f.target.Hostname()) {
+		return nil
+	}
+	question := fmt.Sprintf("Send %s to %s?", count(n, "request"), f.target.Host)
+	in, ok := c.in.(*os.File)
+	if !ok || !isTerminal(in) {
+		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
+	}
+	fmt.Fprint(c.err, question+" [y/N] ")
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err == io.EOF && answer == "" {
+		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("prove: nothing was sent")
+	}
+	return nil
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func algorithmOf(name string) (limits.Algorithm, error) {
+	var known []string
+	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+		if a.String() == name {
+			return a, nil
+		}
+		known = append(known, a.String())
+	}
+	return 0, fmt.Errorf("want one of %s", strings.Join(known, ", "))
+}
+
+func limitOf(set *limits.Set, name string) *limits.Limit {
+	for _, l := range set.Limits() {
+		if l.Name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+func limitNames(set *limits.Set) (all []string) {
+	for _, l := range set.Limits() {
+		all = append(all, l.Name)
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"authz/limits"
+)
+
+// A report is what came of a run.
+type report struct {
+	Limit     string         `json:"limit"`
+	Algorithm string         `json:"algorithm"`
+	Rate      string         `json:"rate"`
+	Burst     int64          `json:"burst"`
+	URL       string         `json:"url"`
+	Attacks   []*attack      `json:"attacks"`
+	Answers   map[string]int `json:"answers"` // how many of each
+	Verdict   string         `json:"verdict"` // held, broken or unclear
+	Why       string         `json:"why"`
+	Most      int64          `json:"most_admitted"` // in an interval shorter than a window
+	Promised  int64          `json:"promised"`
+	WithinUS  int64          `json:"within_us"` // that interval
+	Timeline  *timeline      `json:"timeline"`  // a window around it
+}
+
+// report judges what was seen.
+func (p *proof) report() *report {
+	r := &report{Algorithm: p.promise.algorithm.String(), Rate: p.promise.rate.String(), Burst: p.promise.rate.Burst,
+		Attacks: p.attacks, Answers: map[string]int{}, Promised: p.promise.mostInAWindow()}
+	for i := range p.seen {
+		r.Answers[p.seen[i].answer]++
+	}
+	j, key := p.judge()
+	within := j.fullest
+	if j.breach != nil && j.breach.kind != tooManyAligned {
+		within = j.breach.within
+	}
+	r.Most, r.WithinUS = j.most, j.fullest.lengthUS()
+	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS, p.boundaryUS)
+	unclear := p.unclear(&j)
+	switch {
+	case j.breach != nil:
+		r.Verdict, r.Why = "broken", p.promise.broken(j.breach)
+	case p.early != nil:
+		r.Verdict, r.Why = "broken", fmt.Sprintf("a Retry-After of %ds was too short: nothing else was sent, and the request was refused again, "+
+			"unless somebody else uses the key, or --retry-after-max has cut it", p.early.retryAfterS)
+	case unclear != "":
+		r.Verdict, r.Why = "unclear", unclear
+	default:
+		r.Verdict, r.Why = "held", p.promise.held(&j)
+	}
+	return r
+}
+
+// judge judges key by key, and returns the judgment that is worst for the limit, and of whom: of equals the last,
+// which has the flood.
+func (p *proof) judge() (worst judgment, of int) {
+	for key := 1; key <= p.keys; key++ {
+		var admitted []span
+		for i := range p.seen {
+			if o := &p.seen[i]; o.key == key && o.verdict == sawAdmitted {
+				admitted = append(admitted, o.span)
+			}
+		}
+		j := p.promise.judge(admitted)
+		if of == 0 || j.breach != nil && worst.breach == nil || (j.breach == nil) == (worst.breach == nil) && j.most >= worst.most {
+			worst, of = j, key
+		}
+	}
+	return worst, of
+}
+
+// unclear says why a run shows too little to say that the promise was held, if it does.
+func (p *proof) unclear(j *judgment) string {
+	n := len(p.seen)
+	switch admitted, refused := p.seen.count(sawAdmitted), p.seen.count(sawRefused); {
+	case admitted+refused < int64(n):
+		return fmt.Sprintf("%d of %s are no verdict on the limit: %s", int64(n)-admitted-refused, count(n, "answer"), p.others())
+	case admitted == 0:
+		return fmt.Sprintf("nothing was admitted of %s: the limit was used up before, or refuses all", count(n, "request"))
+	case refused == 0:
+		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests=%d", count(n, "request"), min(p.promise.plan(), mostRequests))
+	case j.most == 0:
+		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
+	}
+	return ""
+}
+
+// others is the answers that are no verdict, and how many of each.
+func (p *proof) others() string {
+	counts := map[string]int{}
+	for i := range p.seen {
+		if p.seen[i].verdict == sawNothing {
+			counts[p.seen[i].answer]++
+		}
+	}
+	return list(counts)
+}
+
+// list is "200 (5), 429 (7)".
+func list(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s (%d)", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String is the algorithm and its numbers.
+func (p *promise) String() string {
+	text := p.algorithm.String() + ", " + p.rate.String()
+	if p.rate.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", p.rate.Burst)
+	}
+	return text
+}
+
+func (p *promise) broken(b *breach) string {
+	window := micros(p.rate.WindowUS)
+	switch b.kind {
+	case tooManyAligned:
+		return fmt.Sprintf("%d were admitted in one window of %s, wherever such windows begin, where %s promises %d at most", b.number, window, p, b.promised)
+	case tooManyAnswered:
+		return fmt.Sprintf("%d that were admitted were answered within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
+	}
+	return fmt.Sprintf("%d were admitted within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
+}
+
+func (p *promise) held(j *judgment) string {
+	text := fmt.Sprintf("no more than %d were admitted within any %s, where %s promises %d at most",
+		j.most, micros(p.rate.WindowUS), p, p.mostInAWindow())
+	if p.algorithm == limits.FixedWindow && j.most > p.rate.Count {
+		text += fmt.Sprintf(": %d in each of its windows, so twice that where one ends and the next begins", p.rate.Count)
+	}
+	return text
+}
+
+// write tells it to people; the attacks have been told.
+func (r *report) write(out io.Writer) {
+	fmt.Fprintf(out, "answers   %s\n", list(r.Answers))
+	if r.Most > 0 {
+		fmt.Fprintf(out, "\nthe fullest %s: %d admitted within %s, # admitted, - refused\n%s\n", micros(r.Timeline.SliceUS*pictureSlices), r.Most, micros(r.WithinUS), r.Timeline)
+	}
+	fmt.Fprintf(out, "%s: %s\n", r.Verdict, r.Why)
+}
+
+func (r *report) writeJSON(out io.Writer) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}

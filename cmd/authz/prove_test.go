@@ -1,0 +1,138 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestProveSaysWhatItWants(t *testing.T) {
+	file := writeFile(t, "limits.toml", login+"[limit.quiet]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\nmode = \"shadow\"\n"+
+		"[limit.none]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"0/m\"\n")
+	check := func(want string, args ...string) {
+		t.Helper()
+		if got := command(t, "", "", append([]string{"prove", "--limit=login"}, args...)...); got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	usage := func(want string, args ...string) {
+		t.Helper()
+		check("exit 2\nauthz: "+want+"; see authz --help\n", args...)
+	}
+	url, limits := "--url=http://127.0.0.1/", "--limits="+file
+	usage("prove: --url=: want http://HOST/PATH or https://HOST/PATH", limits)
+	usage("prove: --url=127.0.0.1:80: want http://HOST/PATH or https://HOST/PATH", "--url=127.0.0.1:80", limits)
+	usage("prove: --url=http:///login: want http://HOST/PATH or https://HOST/PATH", "--url=http:///login", limits)
+	usage("prove: --url=http://ann:pass@h/: want http://HOST/PATH or https://HOST/PATH", "--url=http://ann:pass@h/", limits)
+	usage("prove: want --limits=FILE|DIR, or --algorithm and --rate", url)
+	usage("prove: want --limits=FILE|DIR, or --algorithm and --rate", url, "--rate=5/m")
+	usage("prove: --limits and --algorithm, --rate or --burst: want one or the other", url, limits, "--burst=5")
+	usage("prove: --limit=logn: no such limit, want one of login, none, quiet", url, limits, "--limit=logn")
+	usage(`prove: limit.quiet has mode = "shadow", which refuses nobody`, url, limits, "--limit=quiet")
+	usage("prove: a rate of 0/m promises nothing that could be proved, want one that admits some", url, limits, "--limit=none")
+	usage("prove: a rate of unlimited promises nothing that could be proved, want one that admits some", url, "--algorithm=token_bucket", "--rate=unlimited")
+	usage("prove: --algorithm=gcra: want one of token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter", url, "--algorithm=gcra", "--rate=5/m")
+	usage(`prove: --rate="5", want "COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`, url, "--algorithm=token_bucket", "--rate=5")
+	usage("prove: --burst=-1: want 0 or more", url, "--algorithm=token_bucket", "--rate=5/m", "--burst=-1")
+	usage("prove: --requests=50001: want 1 to 50000", url, limits, "--requests=50001")
+	usage("prove: --for=-1s: want a time, such as 30s", url, limits, "--for=-1s")
+	usage("prove: --header=X-User ann: want NAME: VALUE", url, limits, "-H", "X-User ann")
+	usage("prove: --vary=X-User: ann: want NAME: VALUE with {n} in it, such as 'X-API-Key: prove-{n}'", url, limits, "--vary=X-User: ann")
+
+	// It asks before anything is sent, and here is nobody.
+	check("exit 1\nauthz: prove: Send 42 requests to 203.0.113.9:81? Nobody is there to answer, want --yes\n", "--url=http://203.0.113.9:81/login", limits)
+	check("exit 1\nauthz: prove: Send 1 request to example.com? Nobody is there to answer, want --yes\n", "--url=https://example.com", limits, "--requests=1")
+}
+
+func TestAPictureIsOfTheFullestWindow(t *testing.T) {
+	var seen observations
+	see := func(n int, key int, atMS int64, verdict sighting) {
+		for range n {
+			seen = append(seen, observation{span: span{atMS*1000 - 500, atMS * 1000}, key: key, verdict: verdict})
+		}
+	}
+	see(1, 1, 500, sawAdmitted)
+	see(5, 1, 985, sawAdmitted)
+	see(3, 1, 1004, sawRefused)
+	see(70, 1, 1030, sawAdmitted)
+	see(13, 1, 1031, sawRefused)
+	see(2, 1, 1100, sawNothing)
+	see(9, 2, 1100, sawAdmitted)
+	see(4, 1, 1505, sawAdmitted)
+	check := func(boundaryMS int64, want string) {
+		t.Helper()
+		if got := newTimeline(seen, 1, span{984_000, 1_010_000}, 200_000, boundaryMS*1000).String(); got != want {
+			t.Errorf("a window ends at %d ms: got\n%s\nwant\n%s", boundaryMS, got, want)
+		}
+	}
+	check(1000, `      0s |
+    10ms |
+    20ms |
+    30ms |
+    40ms |
+    50ms |
+    60ms |
+    70ms |
+    80ms |##                                        5 admitted, 0 refused
+    90ms |
+         +======================================== a window ends
+   100ms |-                                         0 admitted, 3 refused
+   110ms |
+   120ms |
+   130ms |########################-----             70 admitted, 13 refused
+   140ms |
+   150ms |
+   160ms |
+   170ms |
+   180ms |
+   190ms |
+`)
+	check(1500, `      0s |
+    10ms |
+    20ms |
+    30ms |
+    40ms |
+    50ms |
+    60ms |
+    70ms |
+    80ms |##                                        5 admitted, 0 refused
+    90ms |
+   100ms |-                                         0 admitted, 3 refused
+   110ms |
+   120ms |
+   130ms |########################-----             70 admitted, 13 refused
+   140ms |
+   150ms |
+   160ms |
+   170ms |
+   180ms |
+   190ms |
+`)
+}
+
+// Only a Date that cannot be of our clock says that the server's is another.
+func TestTheServersClockIsOursUnlessItsDateSaysOtherwise(t *testing.T) {
+	began := time.Date(2026, 1, 1, 12, 0, 0, 250e6, time.UTC)
+	check := func(wantAhead, wantUnsure time.Duration, wantWhose string, seen ...observation) {
+		t.Helper()
+		p := &proof{prober: &prober{began: began}, promise: newPromise(t, "fixed_window", "5/m", 0), seen: seen}
+		ahead, unsure, whose := p.serverClock()
+		if ahead != wantAhead.Microseconds() || unsure != wantUnsure.Microseconds() || whose != wantWhose {
+			t.Errorf("%v: ahead by %dus, to %dus, by %s; want %v, %v, %s", seen, ahead, unsure, whose, wantAhead, wantUnsure, wantWhose)
+		}
+	}
+	at := func(ms int64, date string) observation {
+		d, err := time.Parse(time.TimeOnly, date)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return observation{span: span{ms * 1000, ms*1000 + 50_000}, date: d.AddDate(2026, 0, 0)}
+	}
+	check(0, 0, "the clock here")
+	check(0, 0, "the clock here", observation{span: span{0, 1000}})
+	check(0, 0, "the clock here", at(0, "12:00:00"), at(700, "12:00:00"), at(760, "12:00:01"), at(2000, "12:00:01"))
+	// Ahead by 3.7 to 5.75 s, as both say; then by 4.2 s at least, as the second says.
+	check(4_725*time.Millisecond, 1025*time.Millisecond, "the server's Date", at(0, "12:00:04"), at(1000, "12:00:05"))
+	check(4_975*time.Millisecond, 775*time.Millisecond, "the server's Date", at(0, "12:00:04"), at(500, "12:00:05"))
+	// Two servers behind one name, of which nobody knows which counts.
+	check(0, 0, "the clock here", at(0, "12:00:04"), at(1000, "12:10:00"))
+}

@@ -1,0 +1,299 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// proved is what `authz prove --json` says.
+type proved struct {
+	Verdict string `json:"verdict"`
+	Why     string `json:"why"`
+	Attacks []struct {
+		Name     string `json:"name"`
+		Said     string `json:"said"`
+		Requests int64  `json:"requests"`
+		Admitted int64  `json:"admitted"`
+		Refused  int64  `json:"refused"`
+	} `json:"attacks"`
+	Answers map[string]int `json:"answers"`
+	Most    int64          `json:"most_admitted"`
+}
+
+// prove runs it; the exit code has to be that of the verdict.
+func prove(t testing.TB, args ...string) (p proved) {
+	t.Helper()
+	code, printed := authz(t, append([]string{"prove", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(printed), &p); err != nil {
+		t.Fatalf("%v: exit %d, %v\n%s", args, code, err, printed)
+	}
+	if (code == 0) != (p.Verdict == "held") || code > 1 {
+		t.Errorf("%v: exit %d, %s", args, code, printed)
+	}
+	return p
+}
+
+// twentyPerSecond are the five algorithms, a path and a bucket each, and what they admit at once.
+const twentyPerSecond = `
+	[limit.token_bucket]
+	match = { path = "/token_bucket" }
+	key = ["ip"]
+	algorithm = "token_bucket"
+	rate = "20/s"
+	burst = 30
+	[limit.leaky_bucket]
+	match = { path = "/leaky_bucket" }
+	key = ["ip"]
+	algorithm = "leaky_bucket"
+	rate = "20/s"
+	burst = 4
+	[limit.fixed_window]
+	match = { path = "/fixed_window" }
+	key = ["ip"]
+	algorithm = "fixed_window"
+	rate = "20/s"
+	utc_offset = "+05:45"
+	[limit.sliding_window]
+	match = { path = "/sliding_window" }
+	key = ["ip"]
+	algorithm = "sliding_window"
+	rate = "20/s"
+	[limit.sliding_counter]
+	match = { path = "/sliding_counter" }
+	key = ["ip"]
+	algorithm = "sliding_counter"
+	rate = "20/s"`
+
+var twentyAtOnce = map[string]int64{"token_bucket": 30, "leaky_bucket": 5, "fixed_window": 20, "sliding_window": 20, "sliding_counter": 20}
+
+// provesAll attacks all five at the same time.
+func provesAll(t *testing.T, addr string, args ...string) {
+	t.Helper()
+	args = append(args, "--limits="+limitsFile(t, twentyPerSecond))
+	var runs sync.WaitGroup
+	for _, name := range algorithms {
+		runs.Go(func() {
+			p := prove(t, append(args, "--limit="+name, "--url=http://"+addr+"/"+name)...)
+			if p.Verdict != "held" || len(p.Attacks) != 4 || p.Attacks[0].Admitted < twentyAtOnce[name] {
+				t.Errorf("%s: %+v, want it held, by four attacks, of which the first is admitted %d times or more", name, p, twentyAtOnce[name])
+			}
+		})
+	}
+	runs.Wait()
+}
+
+func TestEveryAlgorithmHoldsWhatItPromises(t *testing.T) {
+	t.Parallel() // most of it is waiting for windows to end
+	a := startAuthz(t, "--limits="+limitsFile(t, twentyPerSecond), "--redis="+startRedis(t).url(), "--redis-timeout=20s")
+	provesAll(t, a.addr, "--direct")
+}
+
+func TestEveryAlgorithmHoldsWhatItPromisesThroughNginx(t *testing.T) {
+	t.Parallel()
+	s := startSite(t, siteConf{limits: twentyPerSecond, server: closedServer})
+	provesAll(t, s.addr)
+}
+
+func TestEveryAlgorithmHoldsWhatItPromisesInThePack(t *testing.T) {
+	t.Parallel()
+	s := startPack(t, startRedis(t), "", siteConf{limits: twentyPerSecond})
+	provesAll(t, s.addr)
+}
+
+func TestEveryAlgorithmHoldsWhatItPromisesInASharedDict(t *testing.T) {
+	t.Parallel()
+	s := startPack(t, nil, "", siteConf{limits: twentyPerSecond})
+	provesAll(t, s.addr)
+}
+
+// What cannot be judged is no proof, and says why.
+func TestARunThatSeesTooLittleProvesNothing(t *testing.T) {
+	t.Parallel()
+	file := limitsFile(t, `
+		[limit.few]
+		match = { path = ["/few", "/both"] }
+		key = ["header:X-User"]
+		missing = "share"
+		algorithm = "sliding_window"
+		rate = "3/h"
+		[limit.fewer]
+		match = { path = "/both" }
+		key = []
+		algorithm = "fixed_window"
+		rate = "1/366d"
+		[deny.some]
+		match = { path = "/denied" }`)
+	a := startAuthz(t, "--limits="+file)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(site.Close)
+	says := func(want string, args ...string) {
+		t.Helper()
+		p := prove(t, append(args, "--for=200ms")...)
+		if got := p.Verdict + ": " + p.Why; got != want {
+			t.Errorf("%v\ngot  %s\nwant %s", args, got, want)
+		}
+	}
+	few := func(want, url string, args ...string) {
+		t.Helper()
+		says(want, append(args, "--url="+url, "--limit=few", "--algorithm=sliding_window", "--rate=3/h")...)
+	}
+	at := "http://" + a.addr
+	few("unclear: nothing was refused of 3 requests: the limit does not meet them, or they are too few: want --requests=26",
+		at+"/few", "--direct", "--requests=3", "-H", "X-User: a")
+	few("unclear: nothing was admitted of 18 requests: the limit was used up before, or refuses all", at+"/few", "--direct", "-H", "X-User: a")
+	few("unclear: 6 of 6 answers are no verdict on the limit: 403 (6)", at+"/denied", "--direct")
+	few("unclear: 6 of 6 answers are no verdict on the limit: 503 (6)", site.URL)
+	few("unclear: 6 of 6 answers are no verdict on the limit: 503 without X-Authz-Status (6)", site.URL, "--direct")
+	// Another limit's refusals say nothing about this one.
+	says("unclear: 17 of 18 answers are no verdict on the limit: 429 of limit fewer (17)", "--url="+at+"/both", "--direct", "--limits="+file, "--limit=few")
+}
+
+// A broken promise is broken, whatever else was seen.
+func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(site.Close)
+	p := prove(t, "--url="+site.URL, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
+	if p.Verdict != "broken" || p.Most < 10 {
+		t.Errorf("%+v, want it broken", p)
+	}
+
+	// authz itself is none while Redis is away, if on_error says so, and says that.
+	a := startAuthz(t, "--redis=unix://"+t.TempDir()+"/nobody", "--limits="+limitsFile(t, limit("away", "token_bucket", "5/h")+"on_error = \"allow\""))
+	p = prove(t, "--url=http://"+a.addr+"/away", "--direct", "--limit=away", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
+	if p.Verdict != "broken" || p.Answers["200 with X-Authz-Degraded: allow"] < 10 {
+		t.Errorf("%+v, want it broken by answers that are degraded", p)
+	}
+}
+
+// With TLS the site has to prove its name.
+func TestASiteIsAttackedOverTLS(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(site.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	replaceFile(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})))
+	says := func(want string, env ...string) {
+		t.Helper()
+		cmd := exec.Command(authzBinary(t), "prove", "--url="+site.URL, "--limit=x", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
+		cmd.Env = append(os.Environ(), env...)
+		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("%v: got\n%s\nwant %q", env, out, want)
+		}
+	}
+	says("answers   404 (", "SSL_CERT_FILE="+ca)
+	says("x509: certificate signed by unknown authority")
+}
+
+// A request that is lost is not sent again, and one that is sent elsewhere not followed: each would count twice.
+func TestAnAttackSendsEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	var lost, moved, followed atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/lost":
+			if lost.Add(1)%2 == 0 { // on a connection that has been used
+				panic(http.ErrAbortHandler)
+			}
+		case "/moved":
+			moved.Add(1)
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		default:
+			followed.Add(1)
+		}
+	}))
+	t.Cleanup(site.Close)
+	prove := func(path string) (sent int64) {
+		t.Helper()
+		p := prove(t, "--url="+site.URL+path, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s", "--requests=60")
+		for _, a := range p.Attacks {
+			sent += a.Requests
+		}
+		return sent
+	}
+	if sent, came := prove("/lost"), lost.Load(); sent != came || came < 10 {
+		t.Errorf("%d were sent and %d came, of which half are lost", sent, came)
+	}
+	if sent, came, more := prove("/moved"), moved.Load(), followed.Load(); sent != came || more != 0 || came < 10 {
+		t.Errorf("%d were sent and %d came, and %d followed", sent, came, more)
+	}
+}
+
+// Each attack has a key of its own by --vary, and asked directly without it; one of the run's choice is kept.
+func TestAttacksHaveKeysOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	a := startAuthz(t, "--redis="+r.url(), "--redis-timeout=20s", "--refusals-max=0", "--limits="+limitsFile(t, `
+		[limit.user]
+		match = { path = "/user", method = "POST", host = "site.test" }
+		key = ["header:X-User"]
+		missing = "deny"
+		algorithm = "fixed_window"
+		rate = "2/366d"
+		[limit.ip]
+		match = { path = "/ip" }
+		key = ["ip"]
+		algorithm = "fixed_window"
+		rate = "2/366d"`))
+	keys := func(want string, args ...string) {
+		t.Helper()
+		r.flush(t)
+		prove(t, append(args, "--direct", "--limit=any", "--algorithm=fixed_window", "--rate=2/200ms")...)
+		all := r.Keys(context.Background(), "*").Val()
+		slices.Sort(all)
+		same(t, regexp.MustCompile(`198\.1[89]\.\d+\.`).ReplaceAllString(strings.Join(all, " "), "198.18.0."), want)
+	}
+	url := "--url=http://" + a.addr
+	keys("authz:v1:{header:x-user=u-1}:user:fw authz:v1:{header:x-user=u-2}:user:fw authz:v1:{header:x-user=u-3}:user:fw",
+		url+"/user?x", "--method=POST", "-H", "X-Original-Host: site.test", "--vary=X-User: u-{n}")
+	keys("authz:v1:{ip=198.18.0.1}:ip:fw authz:v1:{ip=198.18.0.2}:ip:fw authz:v1:{ip=198.18.0.3}:ip:fw", url+"/ip")
+	keys("authz:v1:{ip=203.0.113.9}:ip:fw", url+"/ip", "-H", "X-Real-IP: 203.0.113.9")
+	keys("authz:v1:{ip=203.0.113.9}:ip:fw", url+"/nginx", "-H", "X-Real-IP: 203.0.113.9", "-H", "X-Original-URI: /ip")
+}
+
+// Another machine is asked about; 0.0.0.0 is this one by another name.
+func TestAnotherMachineIsAttackedOnlyIfSomebodySaysSo(t *testing.T) {
+	t.Parallel()
+	var came atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came.Add(1) }))
+	t.Cleanup(site.Close)
+	addr := strings.Replace(strings.TrimPrefix(site.URL, "http://"), "127.0.0.1", "0.0.0.0", 1)
+	args := []string{"prove", "--url=http://" + addr, "--limit=x", "--algorithm=token_bucket", "--rate=1/h", "--for=100ms", "--requests=4"}
+	ask := func(how, answer string, wantCame int64, wantSaid ...string) {
+		t.Helper()
+		came.Store(0)
+		cmd := exec.Command(authzBinary(t), args...)
+		if how == "terminal" {
+			cmd = exec.Command("script", "-qec", authzBinary(t)+" "+strings.Join(args, " "), "/dev/null")
+		}
+		cmd.Stdin = strings.NewReader(answer)
+		out, err := cmd.CombinedOutput()
+		if err == nil || came.Load() != wantCame {
+			t.Errorf("%s, answer %q: %v, %d came, want %d\n%s", how, answer, err, came.Load(), wantCame, out)
+		}
+		for _, want := range wantSaid {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s, answer %q: got\n%s\nwant %q", how, answer, out, want)
+			}
+		}
+	}
+	question := "Send 4 requests to " + addr + "?"
+	ask("terminal", "n\n", 0, question+" [y/N] ", "authz: prove: nothing was sent")
+	ask("terminal", "\n", 0, "nothing was sent")
+	ask("terminal", "y\n", 4, question+" [y/N] ", "limit     x: token_bucket, 1/h, burst 1; 4 requests to "+addr+" at most, for 100ms at most")
+	ask("pipe", "y\n", 0, "authz: prove: "+question+" Nobody is there to answer, want --yes\n")
+	args = append(args, "--yes")
+	ask("pipe", "", 4, "broken: ")
+}
