@@ -79,7 +79,10 @@ func (p *parser) readClashes(schedules []*schedule, tables []*table) {
 // schedule reads a schedule. Nil: something in it is wrong, or in its limit.
 func (t *table) schedule(d *draft) *schedule {
 	problems := len(t.p.problems)
-	t.known(append([]string{"rate", "burst", "zone"}, whenKeys...)...)
+	t.known(append([]string{"rate", "burst", "initial", "zone"}, whenKeys...)...)
+	if t.has("initial") {
+		t.wrong("initial", "none: that of the limit counts for its schedules too")
+	}
 	s := &schedule{name: t.path[2], fromUS: -never, untilUS: never, rate: t.otherNumbers(d), zone: t.zone()}
 	if !slices.ContainsFunc(whenKeys, t.has) && !slices.ContainsFunc(t.meant, isWhenKey) {
 		t.complain("from, until, days and times are absent, want one of them at least")
