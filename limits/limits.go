@@ -92,6 +92,22 @@ func (r *Rate) Size(a Algorithm) int64 {
 	return r.Count
 }
 
+// MaxSize is the largest Size that is counted exactly with this rate's window; for buckets, with its Count
+// and window: their Burst alone makes them larger. 0 for a bucket of Count 0.
+func (r *Rate) MaxSize(a Algorithm) int64 {
+	switch {
+	case a == SlidingWindow:
+		return slidingWindowMaxCount
+	case a == SlidingCounter:
+		return maxProduct / r.WindowUS
+	case !a.isBucket():
+		return maxCount
+	case r.W == 0:
+		return 0
+	}
+	return maxProduct / r.W
+}
+
 // Limit is one [limit.NAME] table.
 type Limit struct {
 	Name      string

@@ -128,6 +128,12 @@ func (r *Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.Count, window)
 }
 
+// NewRate is the rate of a limit that has these numbers; burst is for the two buckets only. Whether they can
+// be counted exactly, MaxSize says.
+func NewRate(a Algorithm, count, windowUS, burst int64) *Rate {
+	return newRate(a, count, windowUS, &burst, 0)
+}
+
 // newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
 func newRate(a Algorithm, count, windowUS int64, burst *int64, utcOffsetUS int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
@@ -167,15 +173,16 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 	if r.Count == 0 {
 		return r
 	}
-	switch {
-	case a == SlidingWindow && r.Count > slidingWindowMaxCount:
-		t.wrong("rate", "a count of 1 to %d; sliding_counter, token_bucket and fixed_window take larger ones", slidingWindowMaxCount)
+	switch size := r.MaxSize(a); {
+	case r.Size(a) <= size:
+	case a == SlidingWindow:
+		t.wrong("rate", "a count of 1 to %d; sliding_counter, token_bucket and fixed_window take larger ones", size)
 		return nil
-	case a == SlidingCounter && r.Count > maxProduct/r.WindowUS:
-		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", maxProduct/r.WindowUS)
+	case a == SlidingCounter:
+		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", size)
 		return nil
-	case a.isBucket() && r.Size(a) > maxProduct/r.W:
-		t.wrongBurst(r, maxProduct/r.W-(r.Size(a)-r.Burst), "more cannot be counted exactly", a)
+	case a.isBucket():
+		t.wrongBurst(r, size-(r.Size(a)-r.Burst), "more cannot be counted exactly", a)
 		return nil
 	}
 	if holdMaxUS := t.p.spec.holdMaxUS; a == LeakyBucket && r.Burst*r.W > maxHold(holdMaxUS, r.N) {
@@ -256,7 +263,7 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 		count = max(count, cost)
 	}
 	share := newRate(a, count, r.WindowUS, &burst, utcOffsetUS)
-	if a.isBucket() && share.Size(a) > maxProduct/share.W {
+	if a.isBucket() && share.Size(a) > share.MaxSize(a) {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
 			replicas, share, burst)
 		return nil

@@ -18,6 +18,7 @@ import (
 type Memory struct {
 	seed   maphash.Seed
 	shards []shard // a power of two, 64 at most: lock and unlock hold a set of them in a word
+	replay bool    // the only clock is that of the callers
 }
 
 // foreignClockUS is how much longer a bucket lives that was charged with a caller's own now: that
@@ -32,6 +33,15 @@ func NewMemory(maxBuckets int) *Memory {
 	}
 	seed := maphash.MakeSeed()
 	return &Memory{seed: seed, shards: newShards(seed, maxBuckets)}
+}
+
+// NewReplayMemory makes a store for requests of the past. Each Take is handed its now, none earlier than the
+// one before, and buckets expire by that clock alone: when they read as never used. So memory follows the
+// keys in use, however fast a day is replayed.
+func NewReplayMemory(maxBuckets int) *Memory {
+	m := NewMemory(maxBuckets)
+	m.replay = true
+	return m
 }
 
 // Len is the number of buckets, expired ones that have not been dropped yet among them.
@@ -59,14 +69,7 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 	m.lock(set)
 	defer m.unlock(set)
 
-	// The clock is read under the locks: whoever comes second is also later.
-	ownUS := time.Now().UnixMicro()
-	lifeUS := int64(0) // beside the reset
-	if nowUS == 0 {
-		nowUS = ownUS
-	} else {
-		lifeUS = foreignClockUS
-	}
+	ownUS, nowUS, lifeUS := m.clock(nowUS)
 
 	first, admitted := len(dst), true
 	for i := range visits {
@@ -95,6 +98,22 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 		visits[i].shard.sweep(ownUS)
 	}
 	return dst, nil
+}
+
+// clock is the time that buckets expire by, the time that requests are decided at, and how long a bucket
+// lives beside its reset. It is read under the locks: whoever comes second is also later.
+func (m *Memory) clock(callersUS int64) (ownUS, nowUS, lifeUS int64) {
+	switch {
+	case m.replay && callersUS == 0:
+		panic("BUG: a Take from a replay memory is without its now")
+	case m.replay:
+		return callersUS, callersUS, 0
+	}
+	ownUS = time.Now().UnixMicro()
+	if callersUS == 0 {
+		return ownUS, ownUS, 0
+	}
+	return ownUS, callersUS, foreignClockUS
 }
 
 func (v *visit) look(c *limits.Check, nowUS int64) Result {

@@ -84,6 +84,35 @@ func TestATakeOfKnownKeysDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A day of other keys every second, replayed in no time: each is gone when its minute is over.
+func TestAReplayKeepsOnlyTheKeysThatAreInUse(t *testing.T) {
+	m, most := NewReplayMemory(1<<20), 0
+	l := limitOf(limits.FixedWindow)
+	for second := range int64(86400) {
+		mustTake(m, 1e15+second*1e6, nil, checkOf(l, fmt.Sprint(second)))
+		most = max(most, m.Len())
+	}
+	if most > 150 {
+		t.Errorf("%d buckets, want about 60, which is a key a second for a minute", most)
+	}
+}
+
+// By the process's clock they would live a minute longer than their reset, and no more than that.
+func TestAReplayForgetsByTheClockOfTheLogAlone(t *testing.T) {
+	m, c := NewReplayMemory(10), checkOf(limitOf(limits.TokenBucket), "k")
+	mustTake(m, 1e15, nil, c)
+	mustTake(m, 1e15+12e6-1, nil, checkOf(c.Limit, "l"))
+	if m.Len() != 2 {
+		t.Errorf("%d buckets a microsecond before the reset, want 2", m.Len())
+	}
+	for i := range int64(4) {
+		mustTake(m, 1e15+12e6+i, nil, checkOf(c.Limit, "l"))
+	}
+	if m.Len() != 1 {
+		t.Errorf("%d buckets after the reset, want 1", m.Len())
+	}
+}
+
 // When the store is full, a new bucket uses the memory of the one it replaces.
 func TestATakeOfNewKeysDoesNotAllocateWhenFull(t *testing.T) {
 	m, l, n := NewMemory(5000), limitOf(limits.FixedWindow), 1000000

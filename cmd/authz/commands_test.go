@@ -62,7 +62,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 		t.Helper()
 		check(want, append([]string{"serve", "--limits", file}, flags...)...)
 	}
-	check(`expected one of "serve", "check", "explain", "compile", "scripts", ...`)
+	check(`expected one of "serve", "check", "explain", "compile", "replay", ...`)
 	check("unexpected argument help", "help")
 	check("missing flags: --limits=FILE|DIR", "serve")
 	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")

@@ -18,6 +18,7 @@ type commands struct {
 	Check   checkCmd   `cmd:"" help:"Say whether limits files are right: exit 0 if so, 1 with all that is wrong."`
 	Explain explainCmd `cmd:"" help:"Say which rules meet a request, and whose buckets it charges."`
 	Compile compileCmd `cmd:"" help:"Write the limits as the canonical JSON that the OpenResty pack reads."`
+	Replay  replayCmd  `cmd:"" help:"Run access logs through the limits: what would have been refused, to whom, and when."`
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Doctor  doctorCmd  `cmd:"" set:"without=" help:"Say what a Redis lacks that authz needs: exit 0 if nothing, 1 with all that is wrong."`
 	Prove   proveCmd   `cmd:"" help:"Attack a limit of a running set-up, and say whether it holds: exit 0 if so, 1 if not."`

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"authz/replay"
+)
+
+const accessLog = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+203.0.113.9 - - [10/Oct/2026:13:55:37 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+203.0.113.9 - - [10/Oct/2026:13:55:38 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+203.0.113.9 - - [10/Oct/2026:13:55:39 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+203.0.113.9 - - [10/Oct/2026:13:55:40 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"
+`
+
+const accessReport = `from 2026-10-10T13:55:36Z to 2026-10-10T13:55:40Z
+times are whole seconds: what came in one second counts as one instant, which is harder on buckets and on windows below a second ($msec is exact)
+
+admitted 5, of which no rule meets 0; limited (429) 1; blocked (403) 0
+
+rule         requests  refused     share  keys  first refusal
+limit.login         6        1  16.6666%     1  2026-10-10T13:55:40Z
+
+limit.login: sliding_window, 5/m
+                                                  requests  refused
+  busiest second            2026-10-10T13:55:36Z         2        0
+  busiest minute            2026-10-10T13:55:00Z         6        1
+  most refused in a second  2026-10-10T13:55:40Z         1        1
+  most refused in a minute  2026-10-10T13:55:00Z         6        1
+  busiest keys    requests  refused
+  ip=203.0.113.9         6        1
+  most refused keys  requests  refused
+  ip=203.0.113.9            6        1
+`
+
+func TestReplayReadsFilesAndItsInput(t *testing.T) {
+	limits, plain := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	w.Write([]byte(accessLog))
+	w.Close()
+	packed := writeFile(t, "access.log.gz", zipped.String())
+	check := func(in, want string, args ...string) {
+		t.Helper()
+		if got := command(t, "", in, append([]string{"replay", "--limits", limits}, args...)...); got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	const lines = ": 6 lines, 6 requests in the format combined\n"
+	check("", "exit 0\n"+plain+lines+accessReport, plain)
+	check("", "exit 0\n"+packed+lines+accessReport, packed)
+	check(accessLog, "exit 0\n-"+lines+accessReport, "-")
+	check(zipped.String(), "exit 0\n-"+lines+accessReport, "-", "--format=combined")
+	conf := writeFile(t, "nginx.conf", `log_format main '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'; log_format b '$msec $uri';`)
+	check("", "exit 0\n"+plain+": 6 lines, 6 requests in the format main\n"+accessReport, plain, "--format-from", conf+":main")
+	check("", "exit 1\nauthz: --format-from: "+conf+": 2 log_formats in it, want one by its name: main, b\n", plain, "--format-from", conf)
+	check("", "exit 1\nauthz: --format-from: "+conf+": no log_format c in it, want one of: main, b\n", plain, "--format-from", conf+":c")
+	check("", "exit 1\nauthz: open "+plain+".1: no such file or directory\n", plain+".1")
+	check("", "exit 1\nauthz: "+filepath.Dir(plain)+": a folder, want an access log\n", filepath.Dir(plain))
+	empty := writeFile(t, "empty.toml", "")
+	check("", "exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", plain, "--against", empty)
+}
+
+func TestReplayWritesJSONOrAPage(t *testing.T) {
+	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	dir := filepath.Dir(log)
+	text := strings.TrimPrefix(command(t, "", "", "replay", "--limits", limits, "--json", "--suggest=1%", "--headroom=20%", log), "exit 0\n")
+	var report struct {
+		Policy struct {
+			Limits []struct {
+				Refused     int64
+				Share       float64 `json:"refused_share"`
+				Suggestions []replay.Suggestion
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	if l := report.Policy.Limits[0]; l.Refused != 1 || l.Share != 0.166666 || l.Suggestions[3].Rate != "8/m" || l.Suggestions[3].Smallest != 6 {
+		t.Errorf("%+v, want 1 refused, and 6/m to be enough", l)
+	}
+	page := filepath.Join(dir, "report.html")
+	if got := command(t, dir, "", "replay", "--limits", limits, "--html", page, log); got != "exit 0\n/access.log: 6 lines, 6 requests in the format combined\n"+accessReport {
+		t.Errorf("got\n%s", got)
+	}
+	written, err := os.ReadFile(page)
+	if err != nil || !bytes.HasPrefix(written, []byte("<!doctype html>")) || !bytes.HasSuffix(written, []byte("</html>\n")) {
+		t.Errorf("%v, want a page:\n%s", err, written)
+	}
+}
+
+func TestReplayNamesAFlagThatIsWrong(t *testing.T) {
+	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	check := func(want string, args ...string) {
+		t.Helper()
+		if got := command(t, "", "", append([]string{"replay", "--limits", limits}, args...)...); got != "exit 2\nauthz: "+want+"; see authz --help\n" {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	check(`expected "<access_log> ..."`)
+	check(`replay: --format: "combind", want combined, common, json, ltsv, or the text of a log_format, such as '$remote_addr [$time_local] "$request"'`, log, "--format=combind")
+	check(`replay: --format and --format-from: want one of them`, log, "--format=json", "--format-from=nginx.conf")
+	check(`replay: --reorder=-1s: want a time, such as 5s, or 0s`, log, "--reorder=-1s")
+	check(`replay: --suggest=100.1%: want 0% to 100%`, log, "--suggest=100.1%")
+	check(`--suggest: "1", want a percentage with 4 digits after the point at most, such as 0.1%`, log, "--suggest=1")
+	check(`replay: --headroom: want --suggest with it`, log, "--headroom=20%")
+	check(`replay: `+log+`: named twice, want each log once`, log, log)
+	check(`--json and --html can't be used together`, log, "--json", "--html=x.html")
+}
+
+func TestABarShowsHowMuchHasBeenRead(t *testing.T) {
+	check := func(read, total int64, want string) {
+		t.Helper()
+		p := &progress{total: total}
+		p.read.Store(read)
+		if got := p.bar(); got != want {
+			t.Errorf("%d of %d: got\n%s\nwant\n%s", read, total, got, want)
+		}
+	}
+	check(0, 200e6, "[                              ]   0%  0 of 200 MB")
+	check(100e6, 200e6, "[###############               ]  50%  100 of 200 MB")
+	check(200e6, 200e6, "[##############################] 100%  200 of 200 MB")
+	check(300e6, 200e6, "[##############################] 100%  300 of 200 MB") // a log that is being written
+	check(300e6, 0, "300 MB read")
+}

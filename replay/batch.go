@@ -1,0 +1,112 @@
+package replay
+
+import (
+	"authz/limits"
+)
+
+// A batch is a chunk of a log, and what has been made of it.
+type batch struct {
+	text  []byte // whole lines
+	lines int64
+
+	times    []int64   // of each request, in the order of their lines
+	outcomes []outcome // of each request, one a policy
+	checks   []limits.Check
+	keys     []byte // of the checks
+	left     int    // requests that are not decided yet
+
+	flawed  [flaws]flawed
+	unknown int64      // requests without a readable address
+	exact   bool       // some time has a fraction of a second
+	seen    []bool     // fields by place
+	counts  [][]counts // by policy, by limit
+	said    map[string]int64
+}
+
+// An outcome is what the rules of a policy say of a request.
+type outcome struct {
+	verdict limits.Verdict
+	rule    string        // of allow or deny
+	limit   *limits.Limit // whose missing part denies
+	checks  []limits.Check
+}
+
+// flawed counts lines.
+type flawed struct{ lines, first int64 }
+
+// counts are those of a limit that do not depend on the order of requests.
+type counts struct{ missing, unlimited int64 }
+
+func newBatch(n *fieldNames, sets []*limits.Set) *batch {
+	b := &batch{seen: make([]bool, n.size()), said: map[string]int64{}}
+	for _, set := range sets {
+		b.counts = append(b.counts, make([]counts, len(set.Limits())))
+	}
+	return b
+}
+
+// A matcher parses batches and matches their requests.
+type matcher struct {
+	maker *maker
+	sets  []*limits.Set
+	match []limits.Match
+}
+
+func newMatcher(n *fieldNames, sets []*limits.Set) *matcher {
+	return &matcher{maker: newMaker(n, sets), sets: sets, match: make([]limits.Match, len(sets))}
+}
+
+// fill makes requests of the text of b, whose lines have this format.
+func (m *matcher) fill(b *batch, format *bound) {
+	b.lines, b.times, b.outcomes, b.checks, b.keys = 0, b.times[:0], b.outcomes[:0], b.checks[:0], b.keys[:0]
+	b.flawed, b.unknown, b.exact = [flaws]flawed{}, 0, false
+	clear(b.said)
+	for _, c := range b.counts {
+		clear(c)
+	}
+	for rest := b.text; len(rest) > 0; {
+		var line []byte
+		line, rest = cutLine(rest)
+		b.lines++
+		timeUS, flaw := m.maker.make(line, format)
+		if flaw != flawless {
+			f := &b.flawed[flaw]
+			if f.lines++; f.first == 0 {
+				f.first = b.lines
+			}
+			continue
+		}
+		b.times = append(b.times, timeUS)
+		b.exact = b.exact || timeUS%1e6 != 0
+		if !m.maker.attrs.IP.IsValid() {
+			b.unknown++
+		}
+		if said := m.maker.fields.values[placeLimitReq]; said != nil {
+			b.said[string(said)]++
+		}
+		for i, set := range m.sets {
+			set.Match(m.maker.attrsOf(i), &m.match[i])
+			b.take(&m.match[i], b.counts[i])
+		}
+	}
+	b.left = len(b.times)
+	copy(b.seen, m.maker.fields.seen)
+}
+
+// take keeps what a match has found: its memory is used again.
+func (b *batch) take(m *limits.Match, counts []counts) {
+	for _, l := range m.Missing {
+		counts[l.Index].missing++
+	}
+	for _, l := range m.Unlimited {
+		counts[l.Index].unlimited++
+	}
+	first := len(b.checks)
+	for _, c := range m.Checks {
+		start := len(b.keys)
+		b.keys = append(b.keys, c.Key...)
+		c.Key = b.keys[start:len(b.keys):len(b.keys)]
+		b.checks = append(b.checks, c)
+	}
+	b.outcomes = append(b.outcomes, outcome{m.Verdict, m.Rule, m.Limit, b.checks[first:len(b.checks):len(b.checks)]})
+}

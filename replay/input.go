@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+)
+
+// A Log is an access log, plain or compressed by gzip.
+type Log struct {
+	Name string
+	From io.Reader
+}
+
+const (
+	chunkBytes  = 256 << 10 // of lines that are parsed in one go
+	longestLine = 1 << 20   // bytes; no request that nginx takes is as long
+)
+
+// A lineReader cuts a log into chunks of whole lines.
+type lineReader struct {
+	name  string
+	from  io.Reader
+	rest  []byte // what has been read after the last whole line
+	ended bool
+}
+
+// openLog sees by its first bytes whether a log is compressed.
+func openLog(l Log) (*lineReader, error) {
+	from := bufio.NewReaderSize(l.From, 64<<10)
+	magic, err := from.Peek(2)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	r := &lineReader{name: l.Name, from: from}
+	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		if r.from, err = gzip.NewReader(from); err != nil {
+			return nil, fmt.Errorf("%s: begins like gzip and is not: %w", l.Name, err)
+		}
+	}
+	return r, nil
+}
+
+// next reads a chunk into buf. It ends with a whole line, or with the log; at the end it is empty. Of a
+// line that is too long it has the beginning, which is still too long.
+func (r *lineReader) next(buf []byte) ([]byte, error) {
+	buf = append(buf[:0], r.rest...)
+	r.rest = r.rest[:0]
+	for {
+		end := bytes.LastIndexByte(buf, '\n')
+		if len(buf) >= chunkBytes && end >= 0 || r.ended {
+			if !r.ended {
+				r.rest = append(r.rest, buf[end+1:]...)
+				buf = buf[:end+1]
+			}
+			return buf, nil
+		}
+		if len(buf) > longestLine { // no line has ended yet
+			return append(buf[:longestLine+1], '\n'), r.skipLine()
+		}
+		if err := r.fill(&buf); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more after buf.
+func (r *lineReader) fill(buf *[]byte) error {
+	b := *buf
+	if cap(b)-len(b) < 32<<10 {
+		b = append(make([]byte, 0, max(2*cap(b), chunkBytes+64<<10)), b...)
+	}
+	n, err := r.from.Read(b[len(b):cap(b)])
+	*buf = b[:len(b)+n]
+	return r.end(err)
+}
+
+// end takes in what a read returned.
+func (r *lineReader) end(err error) error {
+	if err == io.EOF {
+		r.ended = true
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
+	}
+	return nil
+}
+
+// skipLine reads to the end of a line.
+func (r *lineReader) skipLine() error {
+	var buf [32 << 10]byte
+	for !r.ended {
+		n, err := r.from.Read(buf[:])
+		if err := r.end(err); err != nil {
+			return err
+		}
+		if at := bytes.IndexByte(buf[:n], '\n'); at >= 0 {
+			r.rest = append(r.rest[:0], buf[at+1:n]...)
+			return nil
+		}
+	}
+	return nil
+}
+
+// detect finds out the format of a log from its first lines: the one that most of them have, the first
+// in the order of formats where as many have another.
+func detect(name string, chunk []byte, n *fieldNames) (*Format, error) {
+	var best *Format
+	most := 0
+	for _, f := range formats {
+		b, m, good, rest := f.bind(n), newMaker(n, nil), 0, chunk
+		for i := 0; i < 100 && len(rest) > 0; i++ {
+			var line []byte
+			line, rest = cutLine(rest)
+			if _, flaw := m.make(line, b); flaw == flawless {
+				good++
+			}
+		}
+		if good > most {
+			best, most = f, good
+		}
+	}
+	if best == nil && len(chunk) > 0 {
+		first, _ := cutLine(chunk)
+		return nil, fmt.Errorf("%s: none of the first lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it; the first line is %.200q", name, first)
+	}
+	return best, nil
+}
+
+// cutLine cuts the first line, without its end.
+func cutLine(text []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(text, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), rest
+}

@@ -1,0 +1,245 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"authz/limits"
+)
+
+// total is one bucket of 3 for everybody, and a watched one by address.
+const total = `
+	[limit.total]
+	key       = []
+	algorithm = "sliding_window"
+	rate      = "3/10s"
+	[limit.each]
+	key       = ["ip"]
+	algorithm = "fixed_window"
+	rate      = "1/m"
+	mode      = "shadow"`
+
+// replayText replays logs in the format "$msec $remote_addr $request_uri".
+func replayText(t testing.TB, toml string, logs ...string) (*Report, error) {
+	t.Helper()
+	var all []Log
+	for i, text := range logs {
+		all = append(all, Log{fmt.Sprint("log", i+1), strings.NewReader(text)})
+	}
+	return replayLogs(t, toml, all...)
+}
+
+func replayLogs(t testing.TB, toml string, logs ...Log) (*Report, error) {
+	t.Helper()
+	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(Options{Limits: loadText(t, toml), Format: format, ReorderUS: 5e6}, logs)
+}
+
+// coded is a report as JSON without the names of the logs.
+func coded(t testing.TB, r *Report) string {
+	t.Helper()
+	for i := range r.Logs {
+		r.Logs[i].Name = ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Chunks end where they may: the report does not know where.
+func TestALogIsTheSameHoweverItIsRead(t *testing.T) {
+	var b strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&b, "%d.%03d 203.0.113.%d /%s\r\n", 1791640536+i/50, i%1000, i%7, strings.Repeat("x", i%97))
+	}
+	text := strings.TrimSuffix(b.String(), "\r\n") // the last line does not end
+	want := func() string {
+		r, err := replayText(t, total, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Logs[0].Lines != 20000 || r.Requests != 20000 {
+			t.Fatalf("%+v, want 20000 lines", r.Logs[0])
+		}
+		return coded(t, r)
+	}()
+	check := func(what string, from io.Reader) {
+		t.Helper()
+		r, err := replayLogs(t, total, Log{what, from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := coded(t, r); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	check("halves", iotest.HalfReader(strings.NewReader(text)))
+	check("the end with the data", iotest.DataErrReader(strings.NewReader(text)))
+	check("gzip", strings.NewReader(zipped(t, text)))
+	check("gzip in two members", strings.NewReader(zipped(t, text[:100_000])+zipped(t, text[100_000:])))
+	check("bytes", iotest.OneByteReader(strings.NewReader(text)))
+}
+
+func TestALineThatIsTooLongIsLeftOutAndEndsNothing(t *testing.T) {
+	long := "1791640536 203.0.113.9 /" + strings.Repeat("x", 3<<20)
+	r, err := replayText(t, total, long+"\n1791640537 203.0.113.9 /\n"+long+"\n"+long+"\n1791640538 203.0.113.9 /\n"+long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(r.Logs[0]), "{log1 $msec $remote_addr $request_uri 6 2 0 [{longer than 1 MiB 4 1}]}"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestALogThatCannotBeReadIsNamed(t *testing.T) {
+	check := func(want string, logs ...Log) {
+		t.Helper()
+		if _, err := replayLogs(t, total, logs...); err == nil || err.Error() != want {
+			t.Errorf("got\n%v\nwant\n%s", err, want)
+		}
+	}
+	good := Log{"good.log", strings.NewReader(strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))}
+	check("bad.log: the disk is gone", good, Log{"bad.log", iotest.ErrReader(errors.New("the disk is gone"))})
+	check("bad.gz: unexpected EOF", Log{"bad.gz", strings.NewReader(zipped(t, strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))[:1000])})
+	check("bad.gz: begins like gzip and is not: gzip: invalid header", Log{"bad.gz", strings.NewReader("\x1f\x8bGET / HTTP/1.1 and so on")})
+	check("a.log: no lines, want an access log", Log{"a.log", strings.NewReader("")})
+	check("a.log: none of 2 lines is a request in the format $msec $remote_addr $request_uri: 1 not in this format (the first in line 2), 1 a target that nginx answers with 400 (the first in line 1)",
+		Log{"a.log", strings.NewReader("1791640536 203.0.113.9 x\n\n")})
+}
+
+// One after the other or at the same time, it is the times that count.
+func TestSeveralLogsAreMergedByTheirTimes(t *testing.T) {
+	r, err := replayText(t, total, "1791640536.0 203.0.113.1 /\n1791640546.5 203.0.113.1 /\n", "", "1791640536.5 203.0.113.2 /\n1791640536.7 203.0.113.2 /\n1791640536.9 203.0.113.2 /late\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.Policy.Limits[1]
+	if l.Requests != 5 || l.Refused != 1 || *l.FirstRefusal != "2026-10-10T13:55:36.9Z" || len(r.Logs) != 3 || r.From != "2026-10-10T13:55:36Z" || r.To != "2026-10-10T13:55:46.5Z" {
+		t.Errorf("%+v from %s to %s, want 1 of 5 refused, the last of the first second", l, r.From, r.To)
+	}
+}
+
+// Whatever the order within 5 seconds, the report is that of the order of the times.
+func TestLinesWithinTheReorderingAreTakenInOrder(t *testing.T) {
+	line := func(i int) string { return fmt.Sprintf("%.3f 203.0.113.%d /\n", 1791640536+float64(i)*0.3, i%3) }
+	var ordered, mixed strings.Builder
+	for i := range 3000 {
+		ordered.WriteString(line(i))
+	}
+	for from := 0; from < 3000; from += 15 { // 4.5 s, backwards
+		for i := range 15 {
+			mixed.WriteString(line(from + 14 - i))
+		}
+	}
+	want, err := replayText(t, total, ordered.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := replayText(t, total, mixed.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, w := coded(t, got), coded(t, want); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+}
+
+// A clock that is an hour ahead in one line moves nobody else's.
+func TestALineOfTheFutureWaitsForItsTime(t *testing.T) {
+	r, err := replayText(t, total, "1791640536 203.0.113.1 /\n1791644136 203.0.113.2 /\n1791640537 203.0.113.1 /\n1791640538 203.0.113.1 /\n1791640539 203.0.113.1 /\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := r.Policy.Limits[1]; l.Refused != 1 || r.Logs[0].Late != 0 || r.To != "2026-10-10T14:55:36Z" {
+		t.Errorf("%+v to %s, %d late; want the fourth of the first ten seconds refused and the line of the future last", l, r.To, r.Logs[0].Late)
+	}
+}
+
+// A key a line, for a day: what is kept does not grow with the log.
+func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
+	var b strings.Builder
+	const lines = 180_000
+	for i := range lines {
+		fmt.Fprintf(&b, "%d 10.%d.%d.%d /\n", 1791640536+i, i>>16, i>>8&255, i&255)
+	}
+	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(Options{Limits: loadText(t, total), Format: format, Suggest: &Suggest{}})
+	if _, err := r.replay([]Log{{"log", strings.NewReader(b.String())}}); err != nil {
+		t.Fatal(err)
+	}
+	p := r.policies[0]
+	each := p.limits[0]
+	if n, exact := each.sample.distinct(); n < lines*98/100 || n > lines*102/100 || exact {
+		t.Errorf("about %d keys (exact: %v), want about %d", n, exact, lines)
+	}
+	if p.store.Len() > 200 || len(each.keys.rows) != mostKeys || len(each.sample.all) > mostSampled {
+		t.Errorf("%d buckets, %d keys, %d in the sample; want about 60, %d, at most %d",
+			p.store.Len(), len(each.keys.rows), len(each.sample.all), mostKeys, mostSampled)
+	}
+}
+
+// Once memory has been found, neither a line nor a decision about a known key needs any more.
+func TestALineDoesNotAllocate(t *testing.T) {
+	set := loadText(t, threeLimits)
+	names := newFieldNames(newPolicyText(set))
+	for _, c := range []struct{ format, line string }{
+		{"combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login?x=1 HTTP/1.1" 200 612 "-" "a \x22quoted\x22 agent"` + "\n"},
+		{"json", `{"ts":1791640536.25,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/api/x","headers":{"A":["b","c"]}}}` + "\n"},
+		{"ltsv", "time:10/Oct/2026:13:55:36 +0000\thost:203.0.113.9\treq:GET /api/x HTTP/1.1\tua:x\\x09y\n"},
+	} {
+		f, err := ParseFormat(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets := []*limits.Set{set}
+		m, b, format := newMatcher(names, sets), newBatch(names, sets), f.bind(names)
+		p := newPolicy(set, &Suggest{})
+		b.text = []byte(strings.Repeat(c.line, 100))
+		nowUS := time.Now().UnixMicro()
+		round := func() {
+			m.fill(b, format)
+			for i := range b.outcomes {
+				nowUS += 1000
+				p.decide(nowUS, &b.outcomes[i])
+			}
+		}
+		for range 200 {
+			round()
+		}
+		if len(b.times) != 100 {
+			t.Fatalf("%s: %d requests of 100 lines: %v", c.format, len(b.times), b.flawed)
+		}
+		if n := testing.AllocsPerRun(100, round); n > 1 { // a log of sliding_window moves to new memory now and then
+			t.Errorf("%s: %v allocations in 100 lines, want none", c.format, n)
+		}
+	}
+}

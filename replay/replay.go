@@ -1,0 +1,255 @@
+// Package replay runs access logs through limits by the log's own clock: what would have been refused, to
+// whom, and when.
+//
+// Run makes of each line the attributes that the service would have had, and asks the very matcher and
+// in-memory store. It knows nothing of HTTP or Redis.
+package replay
+
+import (
+	"fmt"
+	"runtime"
+
+	"authz/limits"
+)
+
+// Options say what is replayed.
+type Options struct {
+	Limits    *limits.Set
+	Against   *limits.Set // what Limits is compared with; nil: nothing
+	Format    *Format     // nil: that of each log is found out from its first lines
+	ReorderUS int64       // how much too late a line may come and still be put in its place; microseconds
+	Suggest   *Suggest    // nil: nothing is suggested
+}
+
+// Suggest says which numbers to look for: the smallest that would have refused at most Keys of the keys,
+// and Headroom more.
+type Suggest struct{ Keys, Headroom Share }
+
+// Run reads the logs to their ends. They are merged by their times. An error is about reading them; lines
+// that cannot be understood are counted, but when there are no others.
+func Run(o Options, logs []Log) (*Report, error) {
+	r := newRun(o)
+	streams, err := r.replay(logs)
+	if err != nil {
+		return nil, err
+	}
+	return r.report(streams)
+}
+
+// A run is a replay under way.
+type run struct {
+	Options
+	texts    []*policyText
+	sets     []*limits.Set
+	names    *fieldNames
+	policies []*policy
+	compared *comparison // nil without Against
+
+	seen    []bool // fields by place
+	unknown int64  // requests without an address
+	exact   bool   // some time has a fraction of a second
+	said    map[string]int64
+	firstUS int64
+	lastUS  int64
+
+	free chan *batch
+}
+
+func newRun(o Options) *run {
+	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16)}
+	for _, set := range []*limits.Set{o.Limits, o.Against} {
+		if set != nil {
+			r.sets = append(r.sets, set)
+			r.texts = append(r.texts, newPolicyText(set))
+			r.policies = append(r.policies, newPolicy(set, o.Suggest))
+		}
+	}
+	if o.Against != nil {
+		r.compared = newComparison()
+	}
+	r.names = newFieldNames(r.texts...)
+	r.seen = make([]bool, r.names.size())
+	return r
+}
+
+// replay decides all requests, in the order of their times.
+func (r *run) replay(logs []Log) ([]*stream, error) {
+	streams, err := r.open(logs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.start(streams)()
+	for next := r.next(streams); next != nil; next = r.next(streams) {
+		r.decide(next.pop())
+	}
+	for _, s := range streams {
+		if s.err != nil {
+			return nil, s.err
+		}
+	}
+	return streams, nil
+}
+
+// open sees what each log is. Its first chunk is read for that, and is the first to be parsed.
+func (r *run) open(logs []Log) ([]*stream, error) {
+	ahead := max(1, 2*runtime.GOMAXPROCS(0)/len(logs))
+	var streams []*stream
+	for _, l := range logs {
+		lines, err := openLog(l)
+		if err != nil {
+			return nil, err
+		}
+		s := &stream{log: lines, format: r.Format, queue: make(chan *job, ahead), reorderUS: r.ReorderUS}
+		if s.chunk, err = lines.next(nil); err != nil {
+			return nil, err
+		}
+		if s.format == nil {
+			if s.format, err = detect(l.Name, s.chunk, r.names); err != nil {
+				return nil, err
+			}
+		}
+		streams = append(streams, s)
+	}
+	return streams, nil
+}
+
+// start reads the logs and parses them in the background. The func that it returns ends that; it waits for
+// nobody, since a pipe may say nothing for a long time.
+func (r *run) start(streams []*stream) (stop func()) {
+	jobs, stopped := make(chan *job), make(chan struct{})
+	for _, s := range streams {
+		go r.read(s, jobs, stopped)
+	}
+	for range runtime.GOMAXPROCS(0) {
+		go r.parse(jobs, stopped)
+	}
+	return func() { close(stopped) }
+}
+
+func (r *run) parse(jobs <-chan *job, stopped <-chan struct{}) {
+	m := newMatcher(r.names, r.sets)
+	for {
+		select {
+		case j := <-jobs:
+			m.fill(j.batch, j.format)
+			close(j.done)
+		case <-stopped:
+			return
+		}
+	}
+}
+
+// read makes jobs of a log.
+func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
+	defer close(s.queue)
+	if s.format == nil { // it is empty
+		return
+	}
+	format := s.format.bind(r.names)
+	for first := true; ; first = false {
+		j := &job{batch: r.batch(), format: format, done: make(chan struct{})}
+		if first {
+			j.batch.text = s.chunk
+			s.chunk = nil
+		} else if j.batch.text, j.err = s.log.next(j.batch.text); j.err == nil && len(j.batch.text) == 0 {
+			return
+		}
+		select {
+		case s.queue <- j:
+		case <-stopped:
+			return
+		}
+		if j.err != nil {
+			close(j.done)
+			return
+		}
+		select {
+		case jobs <- j:
+		case <-stopped:
+			return
+		}
+	}
+}
+
+// batch is an empty one, used before if there is one.
+func (r *run) batch() *batch {
+	select {
+	case b := <-r.free:
+		return b
+	default:
+		return newBatch(r.names, r.sets)
+	}
+}
+
+// recycle keeps a batch for the next chunk.
+func (r *run) recycle(b *batch) {
+	select {
+	case r.free <- b:
+	default:
+	}
+}
+
+// next is the stream whose request is the next of all. It is nil at the end, or when a log cannot be read.
+func (r *run) next(streams []*stream) *stream {
+	var next *stream
+	var best *request
+	for _, s := range streams {
+		first := s.ready(r.take)
+		if s.err != nil {
+			return nil
+		}
+		if first != nil && (best == nil || first.timeUS < best.timeUS) {
+			next, best = s, first
+		}
+	}
+	return next
+}
+
+// take counts what does not depend on the order of requests.
+func (r *run) take(b *batch) {
+	r.unknown += b.unknown
+	r.exact = r.exact || b.exact
+	for i, seen := range b.seen {
+		r.seen[i] = r.seen[i] || seen
+	}
+	for word, n := range b.said {
+		r.said[word] += n
+	}
+	for i, p := range r.policies {
+		for l, c := range b.counts[i] {
+			p.limits[l].missing += c.missing
+			p.limits[l].unlimited += c.unlimited
+		}
+	}
+	if b.left == 0 {
+		r.recycle(b)
+	}
+}
+
+// decide lets each policy decide a request at its time.
+func (r *run) decide(q request) {
+	if r.firstUS == 0 {
+		r.firstUS = q.timeUS
+	}
+	r.lastUS = q.timeUS
+	outcomes := q.batch.outcomes[q.at*len(r.policies):][:len(r.policies)]
+	for i, p := range r.policies {
+		p.decide(q.timeUS, &outcomes[i])
+	}
+	if r.compared != nil {
+		r.compared.take(r.policies[1], r.policies[0])
+	}
+	if q.batch.left--; q.batch.left == 0 {
+		r.recycle(q.batch)
+	}
+}
+
+// nothing is the error of logs without a single request.
+func nothing(streams []*stream) error {
+	for _, s := range streams {
+		if s.lines > 0 {
+			return fmt.Errorf("%s: none of %d lines is a request in the format %s: %s", s.log.name, s.lines, s.format, tellFlaws(s.brokenLines()))
+		}
+	}
+	return fmt.Errorf("%s: no lines, want an access log", streams[0].log.name)
+}

@@ -1,0 +1,201 @@
+package replay
+
+import (
+	"bytes"
+
+	"authz/limits"
+)
+
+// A flaw is why a line is no request that the service would have been asked about.
+type flaw uint8
+
+const (
+	flawless flaw = iota
+	otherFormat
+	noTime
+	noRequest
+	noHTTP
+	badTarget
+	tooLong
+	flaws
+)
+
+func (f flaw) String() string {
+	return [flaws]string{"", "not in this format", "no time", "no request", "not HTTP", "a target that nginx answers with 400",
+		"longer than 1 MiB"}[f]
+}
+
+// A maker makes of lines the attributes that the service would have had.
+type maker struct {
+	fields  *fields
+	clock   clock
+	path    []byte
+	cookie  []byte
+	headers [][]place  // by policy: of its HeaderNames
+	values  [][][]byte // by policy: what Attrs.Headers has
+	attrs   limits.Attrs
+}
+
+func newMaker(n *fieldNames, sets []*limits.Set) *maker {
+	m := &maker{fields: newFields(n)}
+	for _, set := range sets {
+		places := n.headersOf(set)
+		m.headers = append(m.headers, places)
+		m.values = append(m.values, make([][]byte, len(places)))
+	}
+	return m
+}
+
+// make reads a line. What it makes is valid until the next; attrsOf has it for each policy.
+func (m *maker) make(line []byte, b *bound) (timeUS int64, f flaw) {
+	if len(line) > longestLine {
+		return 0, tooLong
+	}
+	if !b.read(line, m.fields) {
+		return 0, otherFormat
+	}
+	timeUS, ok := m.clock.of(m.fields)
+	if !ok {
+		return 0, noTime
+	}
+	v := m.fields.values
+	method, target, host, f := m.target(b)
+	if f != flawless {
+		return 0, f
+	}
+	a := limits.Attrs{Method: method, Zone: v[placeZone], Query: v[placeQuery], Cookie: v[placeCookie]}
+	for _, text := range [...][]byte{v[placeHost], v[placeHTTPHost], host, v[placeServerName]} {
+		if len(a.Host) == 0 {
+			a.Host = text
+		}
+	}
+	if a.Path, f = m.pathOf(target, &a, b); f != flawless {
+		return 0, f
+	}
+	a.IP, _ = limits.ParseAddr(v[placeAddress])
+	if len(a.Cookie) == 0 && len(m.fields.names.cookies) > 0 {
+		a.Cookie = m.joinCookies()
+	}
+	m.attrs = a
+	return timeUS, flawless
+}
+
+// target is what was asked for: the fields of its own, else those of the request line. It is nil when
+// $uri alone says it.
+func (m *maker) target(b *bound) (method, target, host []byte, f flaw) {
+	v := m.fields.values
+	method, target = v[placeMethod], v[placeTarget]
+	if line := v[placeRequest]; len(line) > 0 {
+		lineMethod, lineTarget, ok := splitRequest(line)
+		switch {
+		case !ok && len(target) == 0:
+			return nil, nil, nil, noHTTP
+		case len(method) == 0 && len(lineMethod) > 0:
+			method = lineMethod
+			m.fields.seen[placeMethod] = true
+		}
+		if len(target) == 0 {
+			target = lineTarget
+		}
+	}
+	if len(target) == 0 {
+		if len(v[placeURI]) == 0 {
+			return nil, nil, nil, noRequest
+		}
+		return method, nil, nil, flawless
+	}
+	if target[0] != '/' {
+		host, target = splitURL(target)
+	}
+	return method, target, host, flawless
+}
+
+// pathOf is the path of the target, and fills in its query; without one, that of $uri, which is decoded
+// already.
+func (m *maker) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, flaw) {
+	uri, fromURI := m.fields.values[placeURI], target == nil
+	if fromURI && (b.json || b.ltsv) {
+		target = uri // which others than nginx write as it was sent, and nginx in a way that reads alike but for rare bytes
+	}
+	if target != nil {
+		path, query, ok := limits.Target(m.path, target)
+		if ok {
+			m.path = path
+			if len(query) > 0 {
+				a.Query = query
+				m.fields.seen[placeQuery] = true
+			}
+			return path, flawless
+		}
+		if !fromURI {
+			return nil, badTarget
+		}
+	}
+	if uri[0] != '/' {
+		return nil, badTarget
+	}
+	if n := len(uri); n > 1 && uri[n-1] == '/' {
+		uri = uri[:n-1]
+	}
+	return uri, flawless
+}
+
+// attrsOf is the attributes for a policy.
+func (m *maker) attrsOf(policy int) *limits.Attrs {
+	m.attrs.Headers = m.values[policy]
+	for i, at := range m.headers[policy] {
+		m.attrs.Headers[i] = m.fields.values[at]
+	}
+	return &m.attrs
+}
+
+// joinCookies makes a Cookie header of those that the log has one by one.
+func (m *maker) joinCookies() []byte {
+	n := m.fields.names
+	m.cookie = m.cookie[:0]
+	for i, name := range n.cookies {
+		value := m.fields.values[n.cookie(i)]
+		if len(value) == 0 || bytes.IndexByte(value, ';') >= 0 {
+			continue
+		}
+		if len(m.cookie) > 0 {
+			m.cookie = append(m.cookie, "; "...)
+		}
+		m.cookie = append(append(append(m.cookie, name...), '='), value...)
+	}
+	return m.cookie
+}
+
+// splitRequest cuts "GET /login?x=1 HTTP/1.1". The protocol may be absent, as in HTTP/0.9; a target alone
+// is what some logs call the request.
+func splitRequest(line []byte) (method, target []byte, ok bool) {
+	if line[0] == '/' && bytes.IndexByte(line, ' ') < 0 {
+		return nil, line, true
+	}
+	method, target, ok = bytes.Cut(line, []byte(" "))
+	if !ok || len(method) == 0 || len(method) > 32 {
+		return nil, nil, false
+	}
+	for _, c := range method {
+		if (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+			return nil, nil, false
+		}
+	}
+	if at := bytes.LastIndexByte(target, ' '); at >= 0 && bytes.HasPrefix(target[at+1:], []byte("HTTP/")) {
+		target = target[:at]
+	}
+	return method, target, len(target) > 0
+}
+
+// splitURL cuts http://host/path?query, of which nginx's $request_uri has only what follows the host.
+// What is no URL stays a target, for nginx to refuse.
+func splitURL(url []byte) (host, target []byte) {
+	_, rest, ok := bytes.Cut(url, []byte("://"))
+	if !ok {
+		return nil, url
+	}
+	if end := bytes.IndexAny(rest, "/?#"); end >= 0 {
+		return rest[:end], rest[end:]
+	}
+	return rest, []byte("/")
+}
