@@ -128,7 +128,8 @@ type Check struct {
 	Key   []byte // the whole Redis key; the Match that made it owns the bytes
 	Cost  int64
 
-	// LeftUS is for how long no schedule can change the numbers, in microseconds; 0: none ever does.
+	// LeftUS is for how long no schedule can change the numbers, in microseconds; 0: none ever does, since the
+	// limit has none, or an override has these numbers.
 	LeftUS int64
 }
 
