@@ -23,7 +23,7 @@ fuzz:
 lint:
 	.ci/lint
 
-# Composes redisscripts/v1 from redisscripts/src.
+# Composes redisscripts/v1 from redisscripts/src, and writes limits/zones.txt of the time zones that this Go has.
 gen:
 	go generate ./...
 

@@ -62,6 +62,23 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
+// BenchmarkMatchWithASchedule has a clock that stands, which nearly all requests see, and one that is in
+// another period each time.
+func BenchmarkMatchWithASchedule(b *testing.B) {
+	for _, stepUS := range []int64{0, 5 * minuteUS * 60} {
+		b.Run(fmt.Sprintf("step=%s", duration(stepUS)), func(b *testing.B) {
+			set := scheduled(b, `days = ["mon", "tue"]`, `times = ["09:00-18:00", "20:00-21:00"]`, `zone = "Europe/Berlin"`)
+			a, m := newAttrs(b, set, "GET http://a/"), new(Match)
+			a.NowUS = utc(b, "2026-01-01T00:00:00Z")
+			b.ReportAllocs()
+			for b.Loop() {
+				a.NowUS += stepUS
+				set.Match(a, m)
+			}
+		})
+	}
+}
+
 func BenchmarkTarget(b *testing.B) {
 	target := []byte("/api//v1/./items/%41%2f7/../8/?page=2#top")
 	var path []byte
@@ -80,8 +97,15 @@ func TestARequestIsMatchedWithoutAllocating(t *testing.T) {
 		cost_max = 5
 		[override.a."2001:db8::/32|/**|/|h|GET|z|a|b|c|d"]
 		rate = "6/m"`)
+	sales := load(t, keyed("a", "ip")+`
+		[schedule.a.s]
+		rate = "6/m"
+		days = ["mon", "tue"]
+		times = ["09:00-18:00", "20:00-21:00"]
+		zone = "Europe/Berlin"`)
 	m, n := new(Match), new(Match)
 	a := apiRequest(t, set)
+	now, o := newAttrs(t, sales, "GET http://a/"), new(Match)
 	w := newAttrs(t, wide, "GET http://H.Example.com:80/a%20b/"+strings.Repeat("c", 100)+"?q=%20x&q=2&%71=3", "ip: 2001:db8::1", "zone: z", "X-A: a",
 		"Authorization: Bearer x", "Cookie: a=b; c=d", "X-Cost: 4")
 	trusted, err := ParsePrefixes([]string{"10.0.0.0/8", "2001:db8::/32"})
@@ -99,6 +123,7 @@ func TestARequestIsMatchedWithoutAllocating(t *testing.T) {
 	}
 	none("Match", func() { set.Match(a, m) })
 	none("Match of all kinds of part", func() { wide.Match(w, n) })
+	none("Match by the hour", func() { now.NowUS += minuteUS * 60; sales.Match(now, o) })
 	none("Target", func() { path, _, _ = Target(path, target) })
 	none("ForwardedFor", func() { ForwardedFor(forwarded, a.IP, trusted) })
 	if m.show() == "none" || !strings.HasPrefix(n.show(), "limits a{*") {

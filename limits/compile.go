@@ -22,8 +22,10 @@ func compile(sp *spec) *Set {
 	known := map[partSpec]int{}
 	for i := range sp.limits {
 		l := &sp.limits[i]
-		limit := &Limit{Name: l.name, Index: i, Algorithm: l.algorithm, Rate: *l.rate, Shadow: l.shadow, OnError: l.onError}
+		limit := &Limit{Name: l.name, Index: i, Algorithm: l.algorithm, Rate: *l.rate, Shadow: l.shadow, OnError: l.onError,
+			schedules: l.schedules}
 		limit.keying = s.newKeying(l, known)
+		s.scheduled = s.scheduled || l.schedules != nil
 		s.limits = append(s.limits, limit)
 		add(&l.ruleSpec, Deny, limit)
 	}

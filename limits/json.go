@@ -32,6 +32,7 @@ import (
 //	"cost": 1                    or "cost_header": "x-cost", "cost_max": 50
 //	"algorithm": "token_bucket"
 //	"rate": RATE
+//	"schedules": [SCHEDULE…]     when the limit has other numbers
 //	"shadow": false
 //	"on_error": "local"          or "allow", "deny"
 //	"overrides": {"IDENTITY": RATE…}
@@ -52,6 +53,19 @@ import (
 // there as a prefix: each length of the address's family in override_prefixes is tried, in that order,
 // with the ip part written as that prefix of the address (one address as itself: "ip=203.0.113.9",
 // else "ip=10.0.0.0/8").
+//
+// SCHEDULE is {"name":"sale","rate":RATE,"from_us":1795734000000000,"until_us":1796079600000000,
+// "week":[[32400000000,64800000000]…],"zone":"Europe/Berlin"}: its RATE counts in the place of the limit's
+// (not of an override's) while all that is there holds, and no two of a limit do at once. from_us and
+// until_us, the first microsecond at which it is over, are counted from 1970; the spans of week from the
+// begin of Monday in the zone's local time. Every zone that is named so stands in
+//
+//	"zones":{"Europe/Berlin":{"offset_us":3600000000,"changes":[[1711846800000000,7200000000]…]}…}
+//
+// which follows "limits", and is absent when none is: local time is UTC and offset_us until the first
+// change, and from each change on UTC and its second number. While clocks are put back, so that local
+// times are there twice, a span holds at an instant if it does at any of these that clocks have shown or
+// will show; limits/zone.go says it exactly.
 func (s *Set) JSON() []byte {
 	text := append([]byte(`{"version":"`), s.version...)
 	return append(append(text, '"'), s.jsonRest()...)
@@ -79,6 +93,7 @@ func (s *Set) jsonRest() []byte {
 	for i := range s.spec.limits {
 		doc.Limits = append(doc.Limits, s.limitJSON(&s.spec.limits[i], &s.limits[i].keying))
 	}
+	doc.Zones = zonesJSON(s.spec.limits)
 	var rest bytes.Buffer
 	encoder := json.NewEncoder(&rest)
 	encoder.SetEscapeHTML(false)
@@ -95,6 +110,8 @@ type setJSON struct {
 	Deny      []ruleJSON   `json:"deny"`
 	Allow     []ruleJSON   `json:"allow"`
 	Limits    []limitJSON  `json:"limits"`
+
+	Zones map[string]zoneJSON `json:"zones,omitempty"`
 }
 
 type defaultsJSON struct {
@@ -130,6 +147,7 @@ type limitJSON struct {
 	CostMax    int64               `json:"cost_max,omitempty"`
 	Algorithm  string              `json:"algorithm"`
 	Rate       rateJSON            `json:"rate"`
+	Schedules  []scheduleJSON      `json:"schedules,omitempty"`
 	Shadow     bool                `json:"shadow"`
 	OnError    string              `json:"on_error"`
 	Overrides  map[string]rateJSON `json:"overrides,omitempty"`
@@ -215,6 +233,9 @@ func (s *Set) limitJSON(sp *limitSpec, k *keying) limitJSON {
 		p := &s.parts[at]
 		kind := strings.TrimSuffix(partNames[p.kind], ":")
 		l.Key = append(l.Key, partJSON{kind, sp.key[i].name, p.head, p.secret, p.texts})
+	}
+	for _, one := range sp.schedules {
+		l.Schedules = append(l.Schedules, newScheduleJSON(one))
 	}
 	for _, o := range sp.overrides {
 		if l.Overrides == nil {

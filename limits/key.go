@@ -63,9 +63,15 @@ func (l *Limit) addCheck(m *Match) bool {
 		}
 	}
 	m.makeParts(k)
-	rate := &l.Rate
+	rate, leftUS := &l.Rate, int64(0)
+	if l.schedules != nil {
+		p := m.inForce(l)
+		rate, leftUS = p.rate, p.untilUS-m.nowUS
+	}
 	if k.overrides != nil {
-		rate = k.overrides.find(k, &m.scratch, rate)
+		if own := k.overrides.find(k, &m.scratch, rate); own != rate {
+			rate, leftUS = own, 0
+		}
 	}
 	if rate.Unlimited {
 		m.Unlimited = append(m.Unlimited, l)
@@ -75,8 +81,18 @@ func (l *Limit) addCheck(m *Match) bool {
 	m.text = append(m.text, k.head...)
 	m.text = k.appendIdentity(m.text, &m.scratch)
 	m.text = append(m.text, k.tail...)
-	m.Checks = append(m.Checks, Check{Limit: l, Rate: rate, Key: m.text[start:len(m.text):len(m.text)], Cost: k.costOf(&m.scratch)})
+	m.Checks = append(m.Checks, Check{Limit: l, Rate: rate, Key: m.text[start:len(m.text):len(m.text)], Cost: k.costOf(&m.scratch), LeftUS: leftUS})
 	return true
+}
+
+// inForce is the limit's numbers at the time of the request. They are looked up again only when they may
+// have changed.
+func (m *scratch) inForce(l *Limit) *period {
+	p := &m.periods[l.Index]
+	if m.nowUS < p.fromUS || m.nowUS >= p.untilUS {
+		*p = l.periodAt(m.nowUS)
+	}
+	return p
 }
 
 func (k *keying) lacksPart(m *scratch) bool {

@@ -44,7 +44,7 @@ var onErrors = [...]string{OnErrorLocal: "local", OnErrorAllow: "allow", OnError
 
 func (e OnError) String() string { return onErrors[e] }
 
-// Rate is the numbers of a limit, or of an override: Count requests a WindowUS.
+// Rate is the numbers of a limit, an override or a schedule: Count requests a WindowUS.
 type Rate struct {
 	Count     int64 // 0 refuses everything ("0/s") and is never sent to a store
 	WindowUS  int64 // microseconds
@@ -117,15 +117,20 @@ type Limit struct {
 	Shadow    bool // counted and reported, never refuses
 	OnError   OnError
 
-	keying keying
+	keying    keying
+	schedules []*schedule
 }
 
 // Check is one limit, one key and a cost: a row of what a store is asked.
 type Check struct {
 	Limit *Limit
-	Rate  *Rate  // the limit's, or an override's
+	Rate  *Rate  // the limit's, a schedule's or an override's
 	Key   []byte // the whole Redis key; the Match that made it owns the bytes
 	Cost  int64
+
+	// LeftUS is for how long no schedule can change the numbers, in microseconds; 0: none ever does, since the
+	// limit has none, or an override has these numbers.
+	LeftUS int64
 }
 
 // Attrs is what is known of a request. Absent and empty are the same. The bytes belong to the
@@ -136,6 +141,7 @@ type Attrs struct {
 	IP                 netip.Addr // the zero Addr: unknown
 	Headers            [][]byte   // one for each of Set.HeaderNames; the lines of a name joined by ", "
 	Cookie             []byte     // the Cookie header; its lines joined by "; "
+	NowUS              int64      // when it is decided, microseconds since 1970: read if Set.Scheduled
 }
 
 // Verdict is what the rules say before any store is asked.

@@ -14,6 +14,8 @@ type Set struct {
 	rules   []rule // in the order in which they are asked: deny, allow, limits, each by name
 	index   index
 	parts   []keyPart // each part that occurs in a key, once
+
+	scheduled bool // a limit has a schedule
 }
 
 // A rule is what a [deny], [allow] or [limit] table asks of a request.
@@ -39,6 +41,7 @@ type slotCondition struct {
 type scratch struct {
 	set    *Set
 	ip     netip.Addr
+	nowUS  int64
 	values [][]byte // by slot; empty: missing
 	filled []int    // the slots of cookies and query arguments that have a value
 	bits   []uint64 // the rules that the request may meet
@@ -50,6 +53,8 @@ type scratch struct {
 	host   []byte   // what values[slotHost] is in
 	text   []byte   // decoded query values, parts and keys, one after the other
 	lookup []byte   // a decoded name, an override's identity
+
+	periods []period // by Limit.Index: the last that was looked up
 }
 
 // Match finds what meets the request. It does not allocate, once m has grown to the size of the set.
@@ -103,6 +108,9 @@ func (m *scratch) read(s *Set, a *Attrs) {
 			seen:   make([]uint64, s.index.postings),
 			parts:  make([][]byte, len(s.parts)),
 		}
+		if s.scheduled {
+			m.periods = make([]period, len(s.limits))
+		}
 	}
 	for _, slot := range m.filled {
 		m.values[slot] = nil
@@ -113,7 +121,7 @@ func (m *scratch) read(s *Set, a *Attrs) {
 	m.filled, m.made, m.text = m.filled[:0], m.made[:0], m.text[:0]
 	m.turn++
 
-	m.ip = a.IP.Unmap().WithZone("")
+	m.ip, m.nowUS = a.IP.Unmap().WithZone(""), a.NowUS
 	m.host = appendHost(m.host[:0], a.Host)
 	m.values[slotPath], m.values[slotHost] = a.Path, m.host
 	m.values[slotMethod], m.values[slotZone] = a.Method, a.Zone
@@ -156,6 +164,9 @@ func (s *Set) Overrides() int {
 	}
 	return n
 }
+
+// Scheduled says whether a limit has other numbers at certain times, and Attrs.NowUS is read.
+func (s *Set) Scheduled() bool { return s.scheduled }
 
 // HoldMaxUS is the longest that an answer may be held, in microseconds.
 func (s *Set) HoldMaxUS() int64 { return s.spec.holdMaxUS }

@@ -26,8 +26,8 @@ func Load(keyPrefix string, paths ...string) (*Set, error) {
 	return compile(sp), nil
 }
 
-// A parser holds what has been read so far. Numbers need the defaults, and overrides their limit,
-// wherever they stand; so tables are gathered from all files first and read kind by kind.
+// A parser holds what has been read so far. Numbers need the defaults, overrides and schedules their
+// limit, wherever they stand; so tables are gathered from all files first and read kind by kind.
 type parser struct {
 	spec     spec
 	onError  OnError // of limits that do not say
@@ -37,6 +37,7 @@ type parser struct {
 	defaults  []*table
 	rules     []*table // limit, allow and deny
 	overrides []*table
+	schedules []*table
 	drafts    map[string]*draft // limits by name
 }
 
@@ -59,6 +60,7 @@ func parse(keyPrefix string, paths []string) (*spec, Errors) {
 	p.readDefaults()
 	p.readRules()
 	p.readOverrides()
+	p.readSchedules()
 	p.sort()
 	if len(p.problems) == 0 && len(p.rules) == 0 {
 		// Such a file is a truncated one more often than a wish for no limits.
@@ -166,12 +168,16 @@ func (p *parser) gather(order int, name string) {
 			for _, t := range top.named(kind) {
 				p.gatherOverrides(t)
 			}
+		case "schedule":
+			for _, t := range top.named(kind) {
+				p.gatherSchedules(t)
+			}
 		default:
 			if slices.Contains(defaultKeys, kind) {
 				top.problem(kind, "unknown key %s, want it in [defaults]", kind)
 				continue
 			}
-			top.unknown(kind, "allow", "defaults", "deny", "limit", "override")
+			top.unknown(kind, "allow", "defaults", "deny", "limit", "override", "schedule")
 		}
 	}
 }

@@ -73,12 +73,12 @@ func (t *table) duplicate(other *table) {
 		t.file.name, own, t.title, other.file.name, line))
 }
 
-// A draft is a limit that may still have errors, and what its overrides need of it.
+// A draft is a limit that may still have errors, and what its overrides and schedules need of it.
 type draft struct {
 	limitSpec
 	numbers
 	keyed    bool // its key is right, so that overrides can be held against it
-	badBurst bool // its burst is wrong, and no override can inherit it
+	badBurst bool // its burst is wrong, and nothing can inherit it
 	initial  *big.Rat
 }
 

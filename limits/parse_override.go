@@ -27,13 +27,7 @@ func (p *parser) readOverrides() {
 	first := map[string]*table{} // by limit and canonical values
 	for _, t := range p.overrides {
 		name, key := t.path[1], t.path[2]
-		d := p.drafts[name]
-		if d == nil {
-			if !p.blind {
-				t.complain("there is no limit %s, want %s", name, p.limitNames(name))
-			}
-			d = &draft{}
-		}
+		d := t.draft()
 		values, ok := t.keyValues(d, key)
 		if ok {
 			at := name + "\x00" + strings.Join(values, "\x00")
@@ -43,13 +37,27 @@ func (p *parser) readOverrides() {
 				first[at] = t
 			}
 		}
-		if rate := t.override(d); ok && rate != nil {
+		t.known("rate", "burst")
+		if rate := t.otherNumbers(d); ok && rate != nil {
 			d.overrides = append(d.overrides, overrideSpec{values, rate})
 		}
 	}
 }
 
-// limitNames says what an override could have meant.
+// draft is the limit that an override or a schedule is of; an empty one, which has been reported, if there
+// is none.
+func (t *table) draft() *draft {
+	name := t.path[1]
+	if d := t.p.drafts[name]; d != nil {
+		return d
+	}
+	if !t.p.blind {
+		t.complain("there is no limit %s, want %s", name, t.p.limitNames(name))
+	}
+	return &draft{}
+}
+
+// limitNames says which limit could have been meant.
 func (p *parser) limitNames(got string) string {
 	names := slices.Sorted(maps.Keys(p.drafts))
 	if near := nearest(got, names); near != "" {
@@ -64,9 +72,9 @@ func (p *parser) limitNames(got string) string {
 	return "one of the limits " + strings.Join(names, ", ")
 }
 
-// override reads the numbers of an override; what it leaves out is what its limit wrote. Nil: wrong.
-func (t *table) override(d *draft) *Rate {
-	t.known("rate", "burst")
+// otherNumbers reads the numbers of an override or a schedule; what it leaves out is what its limit wrote.
+// Nil: wrong.
+func (t *table) otherNumbers(d *draft) *Rate {
 	if t.absent("rate") && t.absent("burst") {
 		t.complain("rate and burst are absent, want one of them")
 	}

@@ -80,11 +80,11 @@ func digits(s string) (int64, bool) {
 	return n, true
 }
 
-// numbers is what a limit or an override has written. Nil was not written, or is wrong.
+// numbers is what a limit, an override or a schedule has written. Nil was not written, or is wrong.
 type numbers struct {
 	written     *Rate // Count and WindowUS, or Unlimited
 	burst       *int64
-	utcOffsetUS int64 // an override has its limit's
+	utcOffsetUS int64 // the others have their limit's
 }
 
 // numbers reads rate and burst. Algorithm 0 is one that is not known.
@@ -162,7 +162,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// fit makes the rate of a limit, or of its override, and reports what is out of bounds: at burst if the
+// fit makes the rate of a limit, or of its override or schedule, and reports what is out of bounds: at burst if the
 // table has one, else at rate. Nil: it is.
 func (t *table) fit(d *draft, n numbers) *Rate {
 	if n.written.Unlimited {
@@ -204,7 +204,7 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 // wrongCost reports a cost that is never admitted: at what was written last.
 func (t *table) wrongCost(d *draft, size int64) {
 	switch {
-	case t.path[0] == "override":
+	case t.path[0] != "limit":
 		t.wrong(t.burstOrRate(), `room for %d, the cost of a request; or rate = "0/s", which refuses all`, d.mostCost())
 	case d.costHeader != "":
 		t.wrong("cost_max", "%s: no more is ever admitted", span(1, size))

@@ -52,6 +52,7 @@ type limitSpec struct {
 	costHeader string // lower case
 	costMax    int64  // what a bad or missing value costs, and the most that a good one may
 	overrides  []overrideSpec
+	schedules  []*schedule // by name
 }
 
 // A partSpec is one part of a key.

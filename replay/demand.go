@@ -105,7 +105,10 @@ func (d *demand) forget(nowUS, windowUS int64) {
 }
 
 // A load is what one key asks for of a limit as it is, refusals or not.
-type load struct{ atUS, used int64 }
+type load struct {
+	atUS, used int64
+	w          int64 // buckets: used counts in 1/w token
+}
 
 // add takes in a request, and returns what the key asks for now: in a thousandth of what the limit admits.
 // A window's is the count of the aligned window.
@@ -116,12 +119,16 @@ func (l *load) add(c *limits.Check, nowUS int64) int64 {
 		if r.N == 0 {
 			return 0
 		}
-		if l.atUS == 0 {
+		switch {
+		case l.atUS == 0:
 			l.used = r.Cold()
-		} else {
+		case l.w != r.W: // a schedule has begun or ended: whole tokens, as when a limit is edited
+			l.used = times((l.used+l.w-1)/l.w, r.W)
+			fallthrough
+		default:
 			l.used = drained(l.used, r.N, nowUS-l.atUS)
 		}
-		l.atUS, l.used = nowUS, min(beyond, l.used+times(c.Cost, r.W))
+		l.w, l.atUS, l.used = r.W, nowUS, min(beyond, l.used+times(c.Cost, r.W))
 		return scaled(l.used, r.Capacity, 1000)
 	}
 	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != l.atUS {

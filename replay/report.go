@@ -79,10 +79,11 @@ type LimitReport struct {
 	Requests   int64 `json:"requests"` // that it counted
 	Refused    int64 `json:"refused"`
 	Share      Share `json:"refused_share"`
-	Blocked    int64 `json:"blocked"`    // by missing = "deny"
-	Missing    int64 `json:"missing"`    // a part of the key was
-	Unlimited  int64 `json:"unlimited"`  // not counted: the rate is "unlimited"
-	Overridden int64 `json:"overridden"` // counted by the numbers of an override
+	Blocked    int64 `json:"blocked"`             // by missing = "deny"
+	Missing    int64 `json:"missing"`             // a part of the key was
+	Unlimited  int64 `json:"unlimited"`           // not counted: the rate is "unlimited"
+	Overridden int64 `json:"overridden"`          // counted by the numbers of an override
+	Scheduled  int64 `json:"scheduled,omitempty"` // counted by the numbers of a schedule
 
 	Keys         int64   `json:"keys"`
 	KeysExact    bool    `json:"keys_exact"` // else Keys is an estimate
@@ -216,7 +217,7 @@ func (t *tally) report() LimitReport {
 	l := t.limit
 	out := LimitReport{Name: l.Name, Algorithm: l.Algorithm.String(), Rate: l.Rate.String(), Burst: l.Rate.Burst, Initial: l.Rate.Initial, Shadow: l.Shadow,
 		Requests: t.requests, Refused: t.refused, Share: shareOf(t.refused, t.requests),
-		Blocked: t.blocked, Missing: t.missing, Unlimited: t.unlimited, Overridden: t.overridden,
+		Blocked: t.blocked, Missing: t.missing, Unlimited: t.unlimited, Overridden: t.overridden, Scheduled: t.scheduled,
 		BusiestSecond: t.second.busiest.report(), BusiestMinute: t.minute.busiest.report(),
 		MostRefusedSecond: t.second.mostRefused.report(), MostRefusedMinute: t.minute.mostRefused.report(),
 		TopRequests: t.keys.report(func(r *keyRow) int64 { return r.requests }),

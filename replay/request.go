@@ -63,7 +63,7 @@ func (m *maker) make(line []byte, b *bound) (timeUS int64, f flaw) {
 	if f != flawless {
 		return 0, f
 	}
-	a := limits.Attrs{Method: method, Zone: v[placeZone], Query: v[placeQuery], Cookie: v[placeCookie]}
+	a := limits.Attrs{Method: method, Zone: v[placeZone], Query: v[placeQuery], Cookie: v[placeCookie], NowUS: timeUS}
 	for _, text := range [...][]byte{v[placeHost], v[placeHTTPHost], host, v[placeServerName]} {
 		if len(a.Host) == 0 {
 			a.Host = text

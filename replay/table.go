@@ -106,7 +106,7 @@ func (l *LimitReport) tell(w io.Writer) {
 		n    int64
 		what string
 	}{{l.Missing, "lacked a part of the key"}, {l.Blocked, "blocked for that"}, {l.Unlimited, "unlimited, and not counted"},
-		{l.Overridden, "by the numbers of an override"}} {
+		{l.Overridden, "by the numbers of an override"}, {l.Scheduled, "by the numbers of a schedule"}} {
 		if c.n > 0 {
 			fmt.Fprintf(w, "  %s %s\n", count(c.n, "request"), c.what)
 		}

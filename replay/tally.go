@@ -7,7 +7,7 @@ type tally struct {
 	limit                       *limits.Limit
 	requests, refused           int64
 	blocked, missing, unlimited int64
-	overridden                  int64 // an override's numbers counted
+	overridden, scheduled       int64 // an override's numbers counted, or a schedule's
 	firstUS                     int64 // of the refusals; 0: none
 
 	second, minute spans
@@ -42,7 +42,11 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 	row, isNew := t.keys.of(key)
 	row.requests++
 	row.refused += one
-	if c.Rate != &t.limit.Rate {
+	switch {
+	case c.Rate == &t.limit.Rate:
+	case c.LeftUS > 0:
+		t.scheduled++
+	default:
 		t.overridden++
 	}
 	if isNew || t.bucket != nil {
@@ -51,8 +55,8 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 	t.series.count(nowUS, one, row.load.add(c, nowUS))
 }
 
-// sampled takes in what a key asks for. Who has the numbers of an override asks for nothing of the limit's
-// own.
+// sampled takes in what a key asks for. Who has the numbers of an override, or of a schedule, asks for
+// nothing of the limit's own.
 func (t *tally) sampled(nowUS int64, c *limits.Check, key []byte) {
 	d := t.sample.of(key)
 	if d == nil || t.bucket == nil || c.Rate != &t.limit.Rate {

@@ -13,13 +13,16 @@ import (
 // wait that another of cost 1 was told is over, whatever else arrives. So the answer is known, and an
 // attack that goes on costs Redis nothing.
 //
-// A refusal is remembered with the numbers of its limit: an edited limit is asked about again. It
-// holds a bounded number of refusals, in shards as Memory does, and forgets those first that end first.
+// A refusal is remembered with the numbers of its limit: an edited limit is asked about again, and so is
+// one that a schedule gives other numbers, also when it has the first ones again: other instances may have
+// charged the key in between.
+//
+// It holds a bounded number of refusals, in shards as Memory does, and forgets those first that end first.
 //
 // Times are of a clock that nobody sets: how long it is since some moment, the same in all calls.
 type Refusals struct {
 	seed   maphash.Seed
-	shards []shard      // an entry's bucket is the numbers of its limit, and expires when the wait is over
+	shards []shard      // an entry's bucket has the numbers and when the wait is over; it expires when it counts no more
 	forgot atomic.Int64 // microseconds: what was sent until then counts no more
 }
 
@@ -34,9 +37,10 @@ func NewRefusals(max int) *Refusals {
 	return r
 }
 
-// numbersOf is all of a limit that an answer depends on, but its algorithm, which the key names.
-func numbersOf(c *limits.Check) bucket {
-	return bucket{unit: c.Rate.WindowUS, timeUS: c.Rate.OffsetUS + c.Rate.Initial, used: c.Rate.Count, previous: c.Rate.Burst} // a bucket has no offset
+// numbersOf is a digest of all of a limit that an answer depends on, but its algorithm, which the key names.
+func (r *Refusals) numbersOf(rate *limits.Rate) int64 {
+	numbers := [...]int64{rate.Count, rate.WindowUS, rate.OffsetUS, rate.Burst, rate.Initial}
+	return int64(maphash.Comparable(r.seed, numbers))
 }
 
 func (r *Refusals) shardOf(key []byte) (s *shard, hash uint64) {
@@ -53,10 +57,10 @@ func (r *Refusals) WaitUS(c *limits.Check, now time.Duration) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.find(hash, c.Key)
-	if e == nil || e.b != numbersOf(c) {
+	if e == nil || e.expiresUS <= now.Microseconds() || e.b.unit != r.numbersOf(c.Rate) {
 		return 0
 	}
-	return max(0, e.expiresUS-now.Microseconds())
+	return e.b.timeUS - now.Microseconds()
 }
 
 // Learn takes in the answers of a store, which was asked at the time sent or later.
@@ -79,7 +83,10 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 	if e == nil {
 		e = s.insert(hash, c.Key, sentUS)
 	}
-	e.b, e.expiresUS = numbersOf(c), sentUS+waitUS
+	e.b, e.expiresUS = bucket{unit: r.numbersOf(c.Rate), timeUS: sentUS + waitUS}, sentUS+waitUS
+	if c.LeftUS > 0 {
+		e.expiresUS = sentUS + min(waitUS, c.LeftUS)
+	}
 	s.sweep(sentUS)
 }
 

@@ -55,6 +55,27 @@ func TestARefusalIsGivenAgainUntilItsWaitIsOver(t *testing.T) {
 	is(time.Second, 7*time.Second, c)
 }
 
+// What a schedule changes is asked about again, whatever the numbers are then.
+func TestARefusalEndsWithTheNumbersOfItsTime(t *testing.T) {
+	r, t0 := NewRefusals(100), time.Hour
+	c := checkOf(limitOf(limits.FixedWindow), "a")
+	is := func(want, at time.Duration) {
+		t.Helper()
+		if got := time.Duration(r.WaitUS(&c, t0+at)) * time.Microsecond; got != want {
+			t.Errorf("at %v: %v, want %v", at, got, want)
+		}
+	}
+	c.LeftUS = 2_000_000
+	refusedFor(r, c, t0, 5*time.Second)
+	is(5*time.Second, 0)
+	is(3*time.Second+time.Microsecond, 2*time.Second-time.Microsecond) // the answer is that of the store
+	is(0, 2*time.Second)
+	is(0, 3*time.Second)
+	refusedFor(r, c, t0+3*time.Second, time.Second)
+	is(time.Second, 3*time.Second)
+	is(0, 4*time.Second)
+}
+
 func TestOnlyRefusalsOfCostOneThatEndAreLearned(t *testing.T) {
 	r, now := NewRefusals(100), time.Hour
 	l, shadow := limitOf(limits.FixedWindow), limitOf(limits.FixedWindow)

@@ -21,14 +21,22 @@ type clock struct {
 // startRedisWithClock starts a redis-server whose clock can be moved and stopped.
 func startRedisWithClock(t *testing.T) (*redisServer, *clock) {
 	t.Helper()
+	shim, file := buildClock(t)
+	c := &clock{file: file}
+	c.redisServer = startRedis(t, "LD_PRELOAD="+shim, "CLOCK_OFFSET_US="+file)
+	return c.redisServer, c
+}
+
+// buildClock makes what moves a clock, and the file that says where to.
+func buildClock(t *testing.T) (shim, file string) {
+	t.Helper()
 	dir := t.TempDir()
-	shim, c := filepath.Join(dir, "clock.so"), &clock{file: filepath.Join(dir, "offset_us")}
+	shim, file = filepath.Join(dir, "clock.so"), filepath.Join(dir, "offset_us")
 	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", shim, "clock.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc clock.c: %v\n%s", err, out)
 	}
-	replaceFile(t, c.file, "0")
-	c.redisServer = startRedis(t, "LD_PRELOAD="+shim, "CLOCK_OFFSET_US="+c.file)
-	return c.redisServer, c
+	replaceFile(t, file, "0")
+	return shim, file
 }
 
 // move lets the clock go, off by this much.

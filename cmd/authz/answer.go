@@ -63,6 +63,9 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	if f := s.resolve(q, peer); f != flawless {
 		return decision{verdict: blocked}
 	}
+	if q.rules.set.Scheduled() {
+		q.attrs.NowUS = time.Now().UnixMicro()
+	}
 	q.rules.set.Match(&q.attrs, &q.match)
 	for _, l := range q.match.Missing {
 		q.rules.of(l).missing.Inc()

@@ -121,10 +121,45 @@ match = { path = "/.env" }
 {"verdict":"limits","rule":"","checks":[{"limit":"off","key":"header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd","redis_key":"authz:v1:{header:x-api-key=*7c8191b6d3834246e041f386aeb72262|cookie:s=*6ab9f1eb8f7d3388f4f9d586f66e99fd}:off:lb","algorithm":"leaky_bucket","limit_count":0,"window_us":1000000,"burst":0,"offset_us":0,"cost":1,"shadow":true,"on_error":"deny"}]}
 `)
 	check("{\"uri\":\"/\"}\n{\"url\":\"/\"}\n", "exit 1\n"+`{"verdict":"none","rule":"","checks":[]}
-authz: explain: line 2: json: unknown field "url", want an object with method, host, uri, ip, zone and headers, such as {"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}
+authz: explain: line 2: json: unknown field "url", want an object with method, host, uri, ip, zone, headers and at, such as {"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}
 `)
 	check(`{"uri":"/","ip":"x"}`, "exit 1\n"+`authz: explain: line 1: ip = "x", want an address, such as 203.0.113.9 or 2001:db8::1`+"\n")
 	check(`{"uri":"/"} {"uri":"/"}`, "exit 1\nauthz: explain: line 1: text after the object, want one request a line\n")
+}
+
+func TestExplainSaysWhatCountsAtATime(t *testing.T) {
+	file := writeFile(t, "limits.toml", login+`
+[schedule.login.sale]
+rate  = "50/m"
+from  = "2026-11-27T00:00"
+until = "2026-11-28T00:00"
+zone  = "Europe/Berlin"
+[schedule.login.free]
+rate  = "unlimited"
+from  = "2026-11-28T00:00"
+until = "2026-11-29T00:00"
+zone  = "Europe/Berlin"
+[override.login."192.0.2.1"]
+rate = "7/m"
+`)
+	check := func(want, ip string, flags ...string) {
+		t.Helper()
+		flags = append([]string{"explain", "--limits", file, "--method=POST", "--uri=/login", "--ip=" + ip}, flags...)
+		if got := command(t, "", "", flags...); got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", flags, got, want)
+		}
+	}
+	const key = "  key   ip=203.0.113.9\n  redis authz:v1:{ip=203.0.113.9}:login:sw\n"
+	check("exit 0\nlimit.login: sliding_window, 5/m, cost 1, on_error local\n"+key, "203.0.113.9", "--at=2026-11-26T23:59:59.999999+01:00")
+	check("exit 0\nlimit.login: sliding_window, 50/m (by schedule sale), cost 1, on_error local\n"+key, "203.0.113.9", "--at=2026-11-26T23:00:00Z")
+	check("exit 0\nadmitted: no limit counts it\nlimit.login: unlimited (by schedule free)\n", "203.0.113.9", "--at=2026-11-28T00:00:00+01:00")
+	check("exit 0\nlimit.login: sliding_window, 7/m (by an override), cost 1, on_error local\n  key   ip=192.0.2.1\n  redis authz:v1:{ip=192.0.2.1}:login:sw\n",
+		"192.0.2.1", "--at=2026-11-28T00:00:00+01:00")
+	check("exit 1\nauthz: at = \"tomorrow\", want a time such as 2026-11-27T00:00:00+01:00\n", "203.0.113.9", "--at=tomorrow")
+	want := "exit 1\nauthz: explain: line 1: at = \"2026-11-27T00:00\", want a time such as 2026-11-27T00:00:00+01:00\n"
+	if got := command(t, "", `{"uri":"/","at":"2026-11-27T00:00"}`, "explain", "--json", "--limits", file); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 func TestExplainTellsPeople(t *testing.T) {

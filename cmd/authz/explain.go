@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"authz/limits"
 )
@@ -24,6 +25,7 @@ type explainCmd struct {
 	IP     string   `name:"ip" help:"Address of the client."`
 	Zone   string   `help:"Zone, as the nginx location names it."`
 	Header []string `short:"H" sep:"none" help:"A header of the request; may be repeated." placeholder:"NAME: VALUE"`
+	At     string   `help:"When the request comes, such as 2026-11-27T00:00:00+01:00; now without it." placeholder:"TIME"`
 }
 
 // A question is a request that is asked about, as --json reads it. What is not given is empty.
@@ -34,6 +36,7 @@ type question struct {
 	IP      string              `json:"ip"`
 	Zone    string              `json:"zone"`
 	Headers map[string][]string `json:"headers"`
+	At      string              `json:"at"` // RFC 3339; empty: now
 }
 
 // An explanation says which rules meet a request.
@@ -65,7 +68,7 @@ func (f *explainCmd) Run(c *console) error {
 	if f.JSON {
 		return explainLines(set, c)
 	}
-	q := question{Method: f.Method, Host: f.Host, URI: f.URI, IP: f.IP, Zone: f.Zone, Headers: map[string][]string{}}
+	q := question{Method: f.Method, Host: f.Host, URI: f.URI, IP: f.IP, Zone: f.Zone, At: f.At, Headers: map[string][]string{}}
 	for _, h := range f.Header {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
@@ -75,14 +78,18 @@ func (f *explainCmd) Run(c *console) error {
 		q.Headers[name] = append(q.Headers[name], strings.Trim(value, " \t"))
 	}
 	var m limits.Match
-	readable, err := q.match(set, &m)
+	nowUS, err := q.when()
+	if err != nil {
+		return err
+	}
+	readable, err := q.match(set, nowUS, &m)
 	switch {
 	case err != nil:
 		return err
 	case !readable:
 		fmt.Fprintln(c.out, "blocked: nginx answers 400 to this uri")
 	default:
-		tell(c.out, &m)
+		tell(c.out, &m, nowUS)
 	}
 	return nil
 }
@@ -123,7 +130,7 @@ func explainLine(set *limits.Set, line []byte) (*explanation, error) {
 	d.DisallowUnknownFields()
 	var q question
 	if err := d.Decode(&q); err != nil {
-		return nil, fmt.Errorf("%w, want an object with method, host, uri, ip, zone and headers, such as %s", err,
+		return nil, fmt.Errorf("%w, want an object with method, host, uri, ip, zone, headers and at, such as %s", err,
 			`{"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}`)
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -132,8 +139,21 @@ func explainLine(set *limits.Set, line []byte) (*explanation, error) {
 	return q.explain(set)
 }
 
-// match matches the request as the check endpoint would. It is not readable if nginx answers 400 to it.
-func (q *question) match(set *limits.Set, m *limits.Match) (readable bool, err error) {
+// when is the time of the request, in microseconds since 1970.
+func (q *question) when() (nowUS int64, err error) {
+	if q.At == "" {
+		return time.Now().UnixMicro(), nil
+	}
+	at, err := time.Parse(time.RFC3339, q.At)
+	if err != nil {
+		return 0, fmt.Errorf("at = %q, want a time such as 2026-11-27T00:00:00+01:00", q.At)
+	}
+	return at.UnixMicro(), nil
+}
+
+// match matches the request as the check endpoint would, at nowUS. It is not readable if nginx answers
+// 400 to it.
+func (q *question) match(set *limits.Set, nowUS int64, m *limits.Match) (readable bool, err error) {
 	var addr netip.Addr
 	if q.IP != "" {
 		var ok bool
@@ -154,14 +174,18 @@ func (q *question) match(set *limits.Set, m *limits.Match) (readable bool, err e
 		}
 	}
 	set.Match(&limits.Attrs{Method: []byte(q.Method), Host: []byte(q.Host), Zone: []byte(q.Zone),
-		Path: path, Query: query, IP: addr, Headers: r.values[fields:], Cookie: r.values[fieldCookie]}, m)
+		Path: path, Query: query, IP: addr, Headers: r.values[fields:], Cookie: r.values[fieldCookie], NowUS: nowUS}, m)
 	return true, nil
 }
 
 func (q *question) explain(set *limits.Set) (*explanation, error) {
 	e := &explanation{Verdict: limits.Deny.String(), Checks: []explainedRule{}}
+	nowUS, err := q.when()
+	if err != nil {
+		return nil, err
+	}
 	var m limits.Match
-	if readable, err := q.match(set, &m); !readable {
+	if readable, err := q.match(set, nowUS, &m); !readable {
 		return e, err
 	}
 	e.Verdict, e.Rule = m.Verdict.String(), m.Rule
@@ -173,8 +197,8 @@ func (q *question) explain(set *limits.Set) (*explanation, error) {
 	return e, nil
 }
 
-// tell says it to people.
-func tell(w io.Writer, m *limits.Match) {
+// tell says it to people, of a request at nowUS.
+func tell(w io.Writer, m *limits.Match, nowUS int64) {
 	switch {
 	case m.Verdict == limits.Allow:
 		fmt.Fprintf(w, "admitted by allow rule %s\n", m.Rule)
@@ -185,19 +209,20 @@ func tell(w io.Writer, m *limits.Match) {
 	case m.Verdict == limits.None && len(m.Missing) == 0:
 		fmt.Fprintln(w, "admitted: no rule meets it")
 	default:
-		tellLimits(w, m)
+		tellLimits(w, m, nowUS)
 	}
 }
 
-func tellLimits(w io.Writer, m *limits.Match) {
+func tellLimits(w io.Writer, m *limits.Match, nowUS int64) {
 	if len(m.Checks) == 0 {
 		fmt.Fprintln(w, "admitted: no limit counts it")
 	}
 	for _, l := range m.Unlimited {
-		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, byOverride(!l.Rate.Unlimited))
+		rate, schedule := l.InForce(nowUS)
+		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, whose(schedule, !rate.Unlimited))
 	}
 	for i := range m.Checks {
-		tellCheck(w, &m.Checks[i])
+		tellCheck(w, &m.Checks[i], nowUS)
 	}
 	for _, l := range m.Missing {
 		counted := slices.ContainsFunc(m.Checks, func(c limits.Check) bool { return c.Limit == l })
@@ -207,26 +232,31 @@ func tellLimits(w io.Writer, m *limits.Match) {
 	}
 }
 
-func tellCheck(w io.Writer, c *limits.Check) {
+func tellCheck(w io.Writer, c *limits.Check, nowUS int64) {
 	fmt.Fprintf(w, "limit.%s: %s, %s", c.Limit.Name, c.Limit.Algorithm, c.Rate)
 	if c.Rate.Burst > 0 {
 		fmt.Fprintf(w, ", burst %d", c.Rate.Burst)
 	}
-	fmt.Fprintf(w, "%s, cost %d, on_error %s", byOverride(c.Rate != &c.Limit.Rate), c.Cost, c.Limit.OnError)
+	rate, schedule := c.Limit.InForce(nowUS)
+	fmt.Fprintf(w, "%s, cost %d, on_error %s", whose(schedule, c.Rate != rate), c.Cost, c.Limit.OnError)
 	if c.Limit.Shadow {
 		fmt.Fprint(w, ", shadow")
 	}
-	whose := c.Identity()
-	if len(whose) == 0 {
-		whose = []byte("everybody")
+	key := c.Identity()
+	if len(key) == 0 {
+		key = []byte("everybody")
 	}
-	fmt.Fprintf(w, "\n  key   %s\n  redis %s\n", whose, c.Key)
+	fmt.Fprintf(w, "\n  key   %s\n  redis %s\n", key, c.Key)
 }
 
-// byOverride marks the numbers of an override. Its KEY may be a secret, and is not said.
-func byOverride(is bool) string {
-	if is {
+// whose marks numbers that are not those which the limit itself wrote. The KEY of an override may be a
+// secret, and is not said.
+func whose(schedule string, overridden bool) string {
+	switch {
+	case overridden:
 		return " (by an override)"
+	case schedule != "":
+		return " (by schedule " + schedule + ")"
 	}
 	return ""
 }

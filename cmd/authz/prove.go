@@ -161,7 +161,8 @@ func (f *proveCmd) promised(c *console) (*promise, error) {
 		case l.Shadow:
 			return nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
 		}
-		algorithm, rate = l.Algorithm, &l.Rate
+		algorithm = l.Algorithm
+		rate, _ = l.InForce(time.Now().UnixMicro())
 	}
 	if rate.Unlimited || rate.Size(algorithm) == 0 {
 		return nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)

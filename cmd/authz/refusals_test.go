@@ -101,3 +101,39 @@ func TestTheLongestRememberedWaitAnswers(t *testing.T) {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
+
+// A schedule that begins, or ends, is asked about at once, whatever was remembered before.
+func TestASwitchOfNumbersEndsARememberedRefusal(t *testing.T) {
+	s := serviceFor(t, `
+		[limit.a]
+		key       = []
+		algorithm = "sliding_window"
+		rate      = "5/d"
+		[schedule.a.sale]
+		rate  = "8/d"
+		from  = "2026-11-27T00:00"
+		until = "2026-11-28T00:00"
+		zone  = "UTC"`)
+	s.refusals = store.NewRefusals(100)
+	q, start, sent := &request{rules: s.rules.Load()}, time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC), time.Hour
+	checks := func(after time.Duration) []limits.Check {
+		q.rules.set.Match(&limits.Attrs{Path: []byte("/"), NowUS: start.Add(after).UnixMicro()}, &q.match)
+		return q.match.Checks
+	}
+	says := func(after time.Duration, want string) {
+		t.Helper()
+		if got := s.style.text(s.refusedBefore(q, checks(after), sent+after)); got != want {
+			t.Errorf("after %v: got\n%s\nwant\n%s", after, got, want)
+		}
+	}
+	refuse := func(after, wait time.Duration) {
+		s.refusals.Learn(checks(after), []store.Result{{WaitUS: wait.Microseconds()}}, sent+after)
+	}
+	const asked = "admitted\nX-Authz-Status: 200"
+	refuse(0, 48*time.Hour)
+	says(time.Hour-time.Second, "limited\nX-Authz-Status: 429\nX-Authz-Limit: a\nRetry-After: 169201\nRateLimit-Policy: \"a\";q=5;w=86400\nRateLimit: \"a\";r=0;t=169201")
+	says(time.Hour, asked)
+	says(25*time.Hour, asked) // it has the numbers of before, and other instances may have charged meanwhile
+	refuse(26*time.Hour, 48*time.Hour)
+	says(27*time.Hour, "limited\nX-Authz-Status: 429\nX-Authz-Limit: a\nRetry-After: 169200\nRateLimit-Policy: \"a\";q=5;w=86400\nRateLimit: \"a\";r=0;t=169200")
+}

@@ -7,6 +7,22 @@ local match = require "resty.authz.match"
 local LINE = '{"limit":"%s","key":"%s","redis_key":"%s","algorithm":"%s","limit_count":%d,"window_us":%d,' ..
     '"burst":%d,"offset_us":%d,"cost":%d,"shadow":%s,"on_error":"%s"}'
 
+-- The microseconds since 1970 of a time as RFC 3339 has it.
+local function us_of(at)
+    local y, m, d, hour, minute, second, fraction, zone =
+        at:match("^(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)(%.?%d*)(.+)$")
+    y, m = tonumber(y), tonumber(m)
+    if m <= 2 then
+        y, m = y - 1, m + 12
+    end
+    local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400)
+        + math.floor((153 * (m - 3) + 2) / 5) + d - 1 - 719468
+    local sign, hours, minutes = zone:match("^([+-])(%d+):(%d+)$")
+    local east_m = zone == "Z" and 0 or (hours * 60 + minutes) * (sign == "-" and -1 or 1)
+    local seconds = ((days * 24 + hour) * 60 + minute - east_m) * 60 + second
+    return seconds * 1000000 + math.floor((tonumber("0" .. fraction) or 0) * 1000000 + 0.5)
+end
+
 local function attrs_of(line)
     local q = cjson.decode(line)
     local headers = {}
@@ -15,6 +31,7 @@ local function attrs_of(line)
     end
     return {
         method = q.method, target = q.uri or "", host = q.host, ip = q.ip, zone = q.zone,
+        now_us = q.at and us_of(q.at) or 0,
         cookie = headers.cookie and table.concat(headers.cookie, "; "),
         header = function(_, name) return headers[name] and table.concat(headers[name], ", ") end,
     }

@@ -16,6 +16,7 @@ local READ = {
     host = function() return variable("host") end,
     zone = function() return variable("authz_zone") end,
     cookie = function() return variable("http_cookie") end,
+    now_us = function() return nginx.now_us() end,
 }
 
 local current = setmetatable({}, {

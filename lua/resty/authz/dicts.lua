@@ -29,13 +29,16 @@ local function longest_log(set, beside_redis)
     local most, of = 0, nil
     local function consider(limit, rate)
         local count = beside_redis and rate.share.limit or rate.limit
-        if count > most then
+        if count and count > most then -- "unlimited" has none
             most, of = count, limit
         end
     end
     for _, limit in ipairs(set.limits) do
         if limit.algorithm == "sliding_window" and not (beside_redis and limit.on_error == "deny") then
             consider(limit, limit.rate)
+            for _, schedule in ipairs(limit.schedules or {}) do
+                consider(limit, schedule.rate)
+            end
             for _, rate in pairs(limit.overrides or {}) do
                 consider(limit, rate)
             end

@@ -7,12 +7,14 @@ local keys = require "resty.authz.key"
 local memo = require "resty.authz.memo"
 local path = require "resty.authz.path"
 local pattern = require "resty.authz.pattern"
+local schedule = require "resty.authz.schedule"
 local slots = require "resty.authz.slot"
 
 local target_of, address_of = memo.of(path.target), memo.of(ip.parse)
 local candidates, first_of = index.candidates, pattern.first
 local lacks_part, key_of, cost_of = keys.lacks_part, keys.of, keys.cost_of
 local begin, value_of = slots.begin, slots.value
+local in_force = schedule.in_force
 
 local _M = {}
 local set_mt = {}
@@ -87,10 +89,14 @@ function _M.compile(policy, pause)
     for _, sp in ipairs(policy.allow) do
         compile_rule(set, sp, "allow")
     end
-    local parts = {}
+    local parts, zones = {}, schedule.zones(policy.zones)
     for _, limit in ipairs(policy.limits) do
         local rule = compile_rule(set, limit, "limits")
         complete(limit.rate)
+        for _, one in ipairs(limit.schedules or {}) do
+            complete(one.rate)
+        end
+        rule.schedules = schedule.compile(limit, zones)
         for _, rate in pairs(limit.overrides or {}) do
             complete(rate)
             pause()
@@ -137,12 +143,22 @@ local function charge(m, rule, q)
         end
     end
     local redis_key, rate = key_of(q, key)
-    rate = rate or limit.rate
+    local until_us
+    if not rate then
+        rate = limit.rate
+        if rule.schedules then
+            rate, until_us = in_force(rule.schedules, q.attrs.now_us)
+        end
+    end
     if rate.unlimited then
         m.unlimited[#m.unlimited + 1] = limit
-    else
-        m.checks[#m.checks + 1] = {limit = limit, rate = rate, key = redis_key, cost = cost_of(q, key)}
+        return true
     end
+    local check = {limit = limit, rate = rate, key = redis_key, cost = cost_of(q, key)}
+    if until_us then
+        check.until_us = until_us
+    end
+    m.checks[#m.checks + 1] = check
     return true
 end
 
@@ -161,11 +177,13 @@ end
 
 --- Finds what meets a request: attrs is {method, target (as $request_uri has it), host, ip (text; nil:
 -- unknown), zone, cookie (the Cookie header), header (a method that returns the value of a header by
--- its name in lower case, lines joined by ", ")}. Absent and empty are the same.
+-- its name in lower case, lines joined by ", "), now_us (when it is decided, microseconds since 1970; read
+-- where a limit has schedules)}. Absent and empty are the same.
 --
 -- Returns verdict ("none": no rule meets it, "allow", "deny", or "limits": checks decide), rule (the name
 -- of the allow or deny rule, or of the limit whose missing part denies) and limit (that limit), checks by
--- name, each with limit, rate, key (the Redis key) and cost, the limits that are unlimited for it or miss a
+-- name, each with limit, rate, key (the Redis key), cost and, where a schedule may change the rate, until_us,
+-- before which none does; the limits that are unlimited for it or miss a
 -- part of their key, and address, in bytes. A target that nginx answers with 400 is denied by no rule.
 function set_mt.match(set, attrs)
     local ip_text = attrs.ip

@@ -30,9 +30,12 @@ end
 -- What may stand where in the JSON. What was written for another release of the pack, which this one
 -- would understand in part, is refused.
 local SET = words "version key_prefix defaults deny allow limits"
+local SET_AND_ZONES = words "version key_prefix defaults deny allow limits zones"
 local RULE = words "name match unless"
 local LIMIT = words [[name match unless key missing cost cost_header cost_max algorithm rate
-    shadow on_error overrides override_prefixes]]
+    schedules shadow on_error overrides override_prefixes]]
+local SCHEDULE = words "name rate from_us until_us week zone"
+local ZONE = words "offset_us changes"
 local CONDITION = words "path host method zone ip header query cookie"
 local PART = words "kind name head secret texts"
 local RATE = words "unlimited limit window_us offset_us burst initial n w capacity share"
@@ -67,7 +70,18 @@ local function check_rate(rate, where)
     end
 end
 
-local function check_limit(limit, pause)
+local function check_schedule(schedule, zones, where)
+    where = "schedule." .. where .. "." .. schedule.name
+    only(SCHEDULE, schedule, where)
+    check_rate(schedule.rate, where)
+    local zone = schedule.zone
+    if zone and not (zones and zones[zone]) then
+        error("no zone " .. tostring(zone) .. " in the set, for " .. where, 0)
+    end
+    only(ZONE, zone and zones[zone], where)
+end
+
+local function check_limit(limit, zones, pause)
     local where = check_rule(limit, LIMIT, "limit.")
     for name, values in pairs(VALUES) do
         local value = limit[name]
@@ -82,6 +96,9 @@ local function check_limit(limit, pause)
         end
     end
     check_rate(limit.rate, where)
+    for _, schedule in ipairs(limit.schedules or {}) do
+        check_schedule(schedule, zones, limit.name)
+    end
     for _, rate in pairs(limit.overrides or {}) do
         check_rate(rate, where)
         pause()
@@ -89,7 +106,7 @@ local function check_limit(limit, pause)
 end
 
 local function check_set(set, pause)
-    only(SET, set, "the set")
+    only(SET_AND_ZONES, set, "the set")
     for name in pairs(SET) do
         if not set[name] or set[name] == cjson.null then
             error("no " .. name .. " in the set", 0)
@@ -102,7 +119,7 @@ local function check_set(set, pause)
         check_rule(rule, RULE, "allow.")
     end
     for _, limit in ipairs(set.limits) do
-        check_limit(limit, pause)
+        check_limit(limit, set.zones, pause)
     end
 end
 

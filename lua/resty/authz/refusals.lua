@@ -1,7 +1,8 @@
 --- The refusal cache: whoever was refused is refused again without asking Redis, until the wait that Redis
 -- named is over. Nothing that arrives meanwhile can shorten that wait: a refusal charges nobody.
 --
--- Only a cost of 1 is cached and answered. An entry holds for the numbers that refused, and for an age: a
+-- Only a cost of 1 is cached and answered. An entry holds for the numbers that refused, until a schedule may
+-- change them (they may come back, but others may have charged the key meanwhile), and for an age: a
 -- number that goes up and never comes back, when the policy changes and when the epoch does, which is the
 -- text of the Redis key PREFIX:v1:epoch. Whoever resets a key writes a new epoch, and is heard; that Redis
 -- lost it is a change too. One worker reads it twice a second; a second after the last reading Redis is
@@ -14,7 +15,7 @@ local decision = require "resty.authz.decision"
 local nginx = require "resty.authz.nginx"
 local redis = require "resty.authz.redis"
 
-local ceil, floor = math.ceil, math.floor
+local ceil, floor, huge, min = math.ceil, math.floor, math.huge, math.min
 local now = nginx.now
 
 local READ_S, KNOWN_S = 0.5, 1
@@ -108,6 +109,9 @@ end
 
 -- For how long a refusal still holds; nil: it is over.
 local function left_of(entry, now_us)
+    if now_us >= entry.counts_until_us then
+        return nil
+    end
     local left_us = entry.until_us - now_us
     -- Longer than it was at first: the clock was set back, and nobody is locked out for it.
     return left_us > 0 and left_us <= entry.longest_us and left_us or nil
@@ -122,7 +126,10 @@ local function find_far(self, age, check)
     if self.near_count == MOST_NEAR then
         self.near, self.near_count = {}, 0
     end
-    local entry = {rate = check.rate, until_us = until_us, longest_us = longest_s * 1000000}
+    local entry = {
+        rate = check.rate, until_us = until_us, longest_us = longest_s * 1000000,
+        counts_until_us = check.until_us or huge,
+    }
     self.near[check.key], self.near_count = entry, self.near_count + 1
     return entry
 end
@@ -160,9 +167,10 @@ end
 function _M:remember(age, checks, results, sent_us)
     for i = 1, #checks do
         local check, result = checks[i], results[i]
-        if not result.allowed and not check.limit.shadow and check.cost == 1 and result.wait_us > 0 then
+        local counts_us = min(result.wait_us, (check.until_us or huge) - sent_us)
+        if not result.allowed and not check.limit.shadow and check.cost == 1 and counts_us > 0 then
             self.store:set(entry_key(self, age, check), sent_us + result.wait_us,
-                ceil(result.wait_us / 1000) / 1000, ceil(result.wait_us / 1000000))
+                ceil(counts_us / 1000) / 1000, ceil(result.wait_us / 1000000))
         end
     end
 end
