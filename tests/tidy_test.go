@@ -75,6 +75,18 @@ func TestNoNameSaysNothing(t *testing.T) {
 	})
 }
 
+func TestNoFileIsHalfMerged(t *testing.T) {
+	eachFile(t, func(name string, text []byte) {
+		for i, line := range bytes.Split(text, []byte("\n")) {
+			for _, mark := range []string{"<<<<<<< ", ">>>>>>> "} {
+				if bytes.HasPrefix(line, []byte(mark)) {
+					t.Errorf("%s:%d: %q, want one or the other", name, i+1, line)
+				}
+			}
+		}
+	})
+}
+
 // eachFile calls f with every file of the project: its name from the top, with slashes, and its text.
 func eachFile(t *testing.T, f func(name string, text []byte)) {
 	t.Helper()
