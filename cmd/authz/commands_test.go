@@ -41,6 +41,8 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 	more := writeFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
 		"[override.b.\"10.0.0.1\"]\nrate = \"6/m\"\n[allow.a]\n[deny.a]\n[deny.b]\n")
 	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\n", good, more)
+	sale := writeFile(t, "sale.toml", "[schedule.login.sale]\nrate = \"50/m\"\ndays = [\"fri\"]\nzone = \"Europe/Berlin\"\n")
+	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides, 1 schedule\n", good, sale)
 	empty := writeFile(t, "empty.toml", "")
 	check("exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", empty)
 	if got := command(t, bad, "", "check", bad); !strings.HasPrefix(got, "exit 1\n:6: limit.login: rate = ") || strings.Count(got, "\n") != 3 {
