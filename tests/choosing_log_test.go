@@ -118,16 +118,16 @@ func (l *siteLog) customers(begin time.Time) {
 	}
 }
 
-// saleLog is the first ten minutes of last year's sale: many who had waited for midnight, and load their page
+// saleLog is the first minutes of last year's sale: many who had waited for midnight, and load their page
 // again and again.
 func saleLog() string {
 	l := newSiteLog()
 	midnight := time.Date(2025, 11, 28, 0, 0, 0, 0, time.FixedZone("", 3600))
-	for i := range 250 {
+	for i := range 120 {
 		at := midnight.Add(l.within(120))
 		for range 4 + l.random.IntN(12) {
 			l.page(at, visitor(i))
-			at = at.Add(time.Second + l.within(12))
+			at = at.Add(time.Second + l.within(5))
 		}
 	}
 	return l.String()
