@@ -125,7 +125,7 @@ func (o *outage) failing() string {
 
 // awaitRedis says that Redis is not ready, and when it is; then it calls ready.
 func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
-	o.log.Warn("Redis is not ready, on_error decides until it is", "redis", where, "kind", store.Kind(err), "error", err.Error())
+	o.log.Warn("Redis is not ready, on_error decides until it is, see authz doctor", "redis", where, "kind", store.Kind(err), "error", err.Error())
 	go func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()

@@ -131,7 +131,7 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 			}
 			out.Reset()
 		}
-		check("level=WARN msg=\"Redis is not ready, on_error decides until it is\" redis=redis://h:1 kind=timeout error=\"context deadline exceeded\"\n")
+		check("level=WARN msg=\"Redis is not ready, on_error decides until it is, see authz doctor\" redis=redis://h:1 kind=timeout error=\"context deadline exceeded\"\n")
 		time.Sleep(time.Hour)
 		check("")
 		down.Store(false)
