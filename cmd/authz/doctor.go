@@ -43,8 +43,14 @@ type doctor struct {
 	everlasting bool // the account may not have a log expire
 }
 
-// patience is how long the doctor waits for an answer: longer than authz would, to see what is slow.
-const patience = 5 * time.Second
+// patience is how long the doctor waits for an answer: longer than authz would, to see what is slow. The
+// first answer, which may never come, is awaited for firstPatience.
+const (
+	patience      = 5 * time.Second
+	firstPatience = 2 * time.Second
+)
+
+func (d *doctor) first() time.Duration { return max(firstPatience, d.RedisTimeout) }
 
 func (f *doctorCmd) Run(c *console) error {
 	if err := redisscripts.Verify(); err != nil {
@@ -76,7 +82,7 @@ func (f *doctorCmd) Run(c *console) error {
 
 // examine looks at all servers, and then at the limits if there are some.
 func (d *doctor) examine(set *limits.Set) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), d.first())
 	defer cancel()
 	servers, err := d.redis.Servers(ctx)
 	if err != nil {
@@ -93,7 +99,10 @@ func (d *doctor) examine(set *limits.Set) {
 			continue
 		}
 		d.keys, d.name = nil, d.newName()
-		d.identity()
+		if !d.identity() {
+			set = nil
+			continue
+		}
 		d.clock()
 		d.memory()
 		d.account()
