@@ -132,6 +132,22 @@ func TestADoctorNamesWhatAnAccountLacks(t *testing.T) {
 	examine(without("+set", "+pexpire"), but(memory, account("+set +pexpire"), notTried+"wrong    scripts     token_bucket, leaky_bucket, fixed_window, sliding_counter: "+inScript))
 	examine(without("+zadd", "+zcount"), but(memory, account("+zadd +zcount"), "wrong    scripts     take, sliding_window: "+inScript+
 		"\nok       scripts     charge and refuse: token_bucket, leaky_bucket, fixed_window, sliding_counter"))
+	// the limits that this concerns
+	file := limitsFile(t, "[limit.login]\nkey=[\"ip\"]\nalgorithm=\"sliding_window\"\nrate=\"5/m\"\n[limit.api]\nkey=[\"ip\"]\nalgorithm=\"fixed_window\"\nrate=\"5/m\"\n")
+	concerned := func(lacks, want string) {
+		t.Helper()
+		r.Do(ctx, append([]any{"acl", "setuser", "authz", "reset"}, asAny(without(lacks)[1:])...)...)
+		if got := doctor(t, "unix://authz:s3cr3t@"+r.socket, "--limits="+file); !strings.HasSuffix(got, "\n"+want+"\n") || strings.Count(got, " limits ") != 1 {
+			t.Errorf("without %s: got\n%swant it to end with\n%s", lacks, got, want)
+		}
+	}
+	concerned("+zremrangebyscore", "wrong    limits      login: "+inScript)
+	concerned("+zcount", "wrong    limits      login: "+inScript)
+	concerned("+pexpire", "wrong    limits      login: not tried, since without +pexpire what they write would stay for ever")
+	concerned("+mget", "wrong    limits      all in one request: "+inScript)
+	concerned("+evalsha", "wrong    limits      api, login: "+denied)
+	concerned("+info", "ok       limits      2, which one call can decide") // which is not needed
+
 	for _, rule := range rules[3:] {
 		examineOne := without(rule)
 		if strings.HasPrefix(rule, "~") {

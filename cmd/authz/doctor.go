@@ -41,6 +41,8 @@ type doctor struct {
 	keys   []string      // that may be there
 
 	everlasting bool // the account may not have a log expire
+
+	broken map[string]string // what is wrong with scripts, by name, on any server
 }
 
 // patience is how long the doctor waits for an answer: longer than authz would, to see what is slow. The
@@ -70,7 +72,7 @@ func (f *doctorCmd) Run(c *console) error {
 		return err
 	}
 	defer redis.Close()
-	d := &doctor{doctorCmd: f, redis: redis, report: func(word, what, text string) {
+	d := &doctor{doctorCmd: f, redis: redis, broken: map[string]string{}, report: func(word, what, text string) {
 		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
 	}}
 	d.examine(set)
