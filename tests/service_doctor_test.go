@@ -360,8 +360,8 @@ func TestADoctorWantsAnAddressAndAGoodFile(t *testing.T) {
 		code, text := authz(t, append([]string{"doctor"}, args...)...)
 		same(t, fmt.Sprintf("exit %d, %s", code, text), want)
 	}
-	check("exit 2, authz: doctor: want --redis=URL; see authz --help\n")
-	check("exit 2, authz: doctor: --redis-timeout=0s: want a time above 0, such as 50ms; see authz --help\n", "--redis=redis://127.0.0.1:1", "--redis-timeout=0s")
+	check("exit 2, authz: doctor: want --redis=URL; see authz doctor --help\n")
+	check("exit 2, authz: doctor: --redis-timeout=0s: want a time above 0, such as 50ms; see authz doctor --help\n", "--redis=redis://127.0.0.1:1", "--redis-timeout=0s")
 	if code, text := authz(t, "doctor", "--redis=http://u:s3cr3t@h"); code != 1 || !strings.HasPrefix(text, "authz: the Redis URL cannot be read, want ") {
 		t.Errorf("exit %d, %s", code, text)
 	}

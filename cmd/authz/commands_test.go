@@ -46,25 +46,29 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 	if got := command(t, bad, "", "check", bad); !strings.HasPrefix(got, "exit 1\n:6: limit.login: rate = ") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a file with two mistakes: got\n%s", got)
 	}
-	check("exit 2\nauthz: expected \"<path> ...\"; see authz --help\n")
-	check("exit 2\nauthz: unknown flag --fast; see authz --help\n", "--fast", good)
+	check("exit 2\nauthz: expected \"<path> ...\"; see authz check --help\n")
+	check("exit 2\nauthz: unknown flag --fast; see authz check --help\n", "--fast", good)
 }
 
 func TestUsageErrorsExit2(t *testing.T) {
 	file := writeFile(t, "limits.toml", login)
-	check := func(want string, args ...string) {
+	see := func(of, want string, args ...string) {
 		t.Helper()
-		if got := command(t, "", "", args...); got != "exit 2\nauthz: "+want+"; see authz --help\n" {
+		if got := command(t, "", "", args...); got != "exit 2\nauthz: "+want+"; see "+of+" --help\n" {
 			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
 	serve := func(want string, flags ...string) {
 		t.Helper()
-		check(want, append([]string{"serve", "--limits", file}, flags...)...)
+		see("authz serve", want, append([]string{"serve", "--limits", file}, flags...)...)
 	}
-	check(`expected one of "serve", "check", "explain", "compile", "replay", ...`)
-	check("unexpected argument help", "help")
-	check("missing flags: --limits=FILE|DIR", "serve")
+	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "version"`)
+	see("authz scripts", `expected one of "list", "load"`, "scripts")
+	see("authz", "unexpected argument help", "help")
+	see("authz", "unknown flag --fast", "--fast")
+	see("authz doctor", "unknown flag --fast", "doctor", "--fast")
+	see("authz scripts load", "unexpected argument it", "scripts", "load", "it")
+	see("authz serve", "missing flags: --limits=FILE|DIR", "serve")
 	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")
 	serve(`--socket-mode: "1000", want an octal mode, such as 0660`, "--socket-mode=1000")
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
