@@ -121,6 +121,10 @@ func (l *Limit) Absent(m *Match) []string {
 	return names
 }
 
+// Missing is what the limit says is done when a part of its key is missing: "skip", "deny", "share" or "ip"; "" if
+// none can be.
+func (l *Limit) Missing() string { return l.keying.missing.String() }
+
 // KeyParts are the parts of a limit's key, as its identity names them: "ip|header:x-api-key". It is empty when
 // everybody shares one bucket.
 func (s *Set) KeyParts(l *Limit) string {

@@ -197,6 +197,13 @@ rate  = "1000/s"
 burst = 2000
 [override.plan.bob]
 rate = "unlimited"
+[limit.guest]
+match     = { path = "/guest" }
+key       = ["header:X-User", "cookie:s"]
+missing   = "share"
+algorithm = "token_bucket"
+rate      = "10/s"
+initial   = 0.3
 [limit.total]
 match     = { path = "/total" }
 key       = []
@@ -217,6 +224,17 @@ limit.login: sliding_window, 5/m, cost 1, on_error local
   key   ip=203.0.113.9
   redis authz:v1:{ip=203.0.113.9}:login:sw
 `, "--method=POST", "--host=Example.com:443", "--uri=//login/?x", "--ip=203.0.113.9", "-H", "X-User: ann")
+	// what stands for a part that is missing
+	check(`exit 0
+limit.burst: token_bucket, 10/s, burst 20, cost 1, on_error local, shadow
+  key   host=example.com|ip=203.0.113.9 (header:x-user is absent: the ip stands for it)
+  redis authz:v1:{host=example.com|ip=203.0.113.9}:burst:tb
+`, "--host=example.com", "--uri=/login", "--ip=203.0.113.9")
+	check(`exit 0
+limit.guest: token_bucket, 10/s, burst 10, initial 3, cost 1, on_error local
+  key   header:x-user=ann|cookie:s= (cookie:s is absent: shared by all such requests)
+  redis authz:v1:{header:x-user=ann|cookie:s=}:guest:tb
+`, "--uri=/guest", "-H", "X-User: ann")
 	check("exit 0\nadmitted: no rule meets it\n")
 	check("exit 0\nblocked by deny rule env\n", "--uri=/.env")
 	check("exit 0\nadmitted by allow rule probes\n", "--uri=/healthz")
