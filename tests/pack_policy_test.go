@@ -131,7 +131,7 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	n.replace(t, one)
 	n.await(t, policyVersion(one), "")
 
-	// Each worker says each of the fifteen failures once, and each of the four newer files.
+	// Each worker says each of the sixteen failures once, and each of the four newer files.
 	n.quit(t)
 	log := n.read(t, "error.log")
 	for said, want := range map[string]int{"the limits stay as they are": 2 * 16, "new limits, version": 2 * 4} {
