@@ -130,7 +130,7 @@ func TestWhatAnAccountMayNotDoGoesOnThoughOthersAreAnswered(t *testing.T) {
 		check("noperm")
 		time.Sleep(lineEvery - 1)
 		check("noperm")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		check("")
 		o.failed(said("NOPERM no permissions"))
 		o.failed(said("NOPERM no permissions")) // which is left out of the log
