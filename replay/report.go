@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"authz/limits"
@@ -66,6 +67,9 @@ type RuleReport struct {
 	Rule     string `json:"rule"`
 	Requests int64  `json:"requests"`
 }
+
+// refuses says whether the rule blocks what it meets.
+func (r RuleReport) refuses() bool { return strings.HasPrefix(r.Rule, "deny.") }
 
 // A LimitReport is what one limit would have said.
 type LimitReport struct {

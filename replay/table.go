@@ -22,48 +22,26 @@ func (r *Report) WriteText(w io.Writer) error {
 func (r *Report) tellLogs(w io.Writer) {
 	for _, l := range r.Logs {
 		fmt.Fprintf(w, "%s: %s, %s in the format %s\n", plain(l.Name), count(l.Lines, "line"), count(l.Requests, "request"), plain(l.Format))
-		if len(l.Broken) > 0 {
-			fmt.Fprintf(w, "  left out: %s\n", tellFlaws(l.Broken))
-		}
-		if l.Late > 0 {
-			fmt.Fprintf(w, "  %s came too late to be put in order, and counted at the time of those before\n", count(l.Late, "request"))
-		}
+		tellNotes(w, "  ", l.notes())
 	}
 	fmt.Fprintf(w, "from %s to %s\n", r.From, r.To)
-	if r.UnknownAddress > 0 {
-		fmt.Fprintf(w, "%s without an address that can be read: ip=unknown\n", count(r.UnknownAddress, "request"))
-	}
-	if r.WholeSeconds {
-		fmt.Fprintln(w, "times are whole seconds: what came in one second counts as one instant, which is harder on buckets and on windows below a second ($msec is exact)")
-	}
-	if len(r.LimitReq) > 0 {
-		var all []string
-		for _, s := range r.LimitReq {
-			all = append(all, fmt.Sprintf("%s %d (%s)", plain(s.Status), s.Requests, shareOf(s.Requests, r.Requests)))
-		}
-		fmt.Fprintf(w, "limit_req said: %s\n", strings.Join(all, ", "))
-	}
+	tellNotes(w, "", r.notes())
 }
 
-// tellFlaws is "6 no request (the first in line 17)".
-func tellFlaws(all []Broken) string {
-	var texts []string
-	for _, b := range all {
-		texts = append(texts, fmt.Sprintf("%d %s (the first in line %d)", b.Lines, b.Kind, b.First))
+func tellNotes(w io.Writer, indent string, notes []string) {
+	for _, n := range notes {
+		fmt.Fprintln(w, indent+n)
 	}
-	return strings.Join(texts, ", ")
 }
 
 func (p *PolicyReport) tell(w io.Writer) {
 	fmt.Fprintf(w, "\nadmitted %d, of which no rule meets %d; limited (429) %d; blocked (403) %d\n", p.Admitted, p.Unmatched, p.Limited, p.Blocked)
-	for _, l := range p.Lacks {
-		fmt.Fprintf(w, "%s: the log has no %s, %s\n", l.Rule, l.What, l.Means)
-	}
+	tellNotes(w, "", p.notes())
 	fmt.Fprintln(w)
 	t := newTable(w, "rule", ">requests", ">refused", ">share", ">keys", "first refusal")
 	for _, r := range p.Rules {
 		refused, share := "", ""
-		if strings.HasPrefix(r.Rule, "deny.") {
+		if r.refuses() {
 			refused, share = fmt.Sprint(r.Requests), shareOf(r.Requests, r.Requests).String()
 		}
 		t.row(r.Rule, fmt.Sprint(r.Requests), refused, share, "", "")
@@ -91,28 +69,9 @@ func about(n int64, exact bool) string {
 }
 
 func (l *LimitReport) tell(w io.Writer) {
-	fmt.Fprintf(w, "\nlimit.%s: %s, %s", l.Name, l.Algorithm, l.Rate)
-	if l.Burst > 0 {
-		fmt.Fprintf(w, ", burst %d", l.Burst)
-	}
-	if l.Initial > 0 {
-		fmt.Fprintf(w, ", of which a new key has %d", l.Initial)
-	}
-	if l.Shadow {
-		fmt.Fprint(w, ", shadow")
-	}
-	fmt.Fprintln(w)
-	for _, c := range [...]struct {
-		n    int64
-		what string
-	}{{l.Missing, "lacked a part of the key"}, {l.Blocked, "blocked for that"}, {l.Unlimited, "unlimited, and not counted"},
-		{l.Overridden, "by the numbers of an override"}, {l.Scheduled, "by the numbers of a schedule"}} {
-		if c.n > 0 {
-			fmt.Fprintf(w, "  %s %s\n", count(c.n, "request"), c.what)
-		}
-	}
+	fmt.Fprintln(w, "\n"+l.title())
+	tellNotes(w, "  ", l.notes())
 	if l.Requests == 0 {
-		fmt.Fprintln(w, "  counted no request")
 		return
 	}
 	t := newTable(w, "", "", ">requests", ">refused")
@@ -150,14 +109,7 @@ func (l *LimitReport) tellSuggestions(w io.Writer) {
 	if len(l.Suggestions) == 0 {
 		return
 	}
-	of := fmt.Sprintf("  smallest that would do, of %s", count(l.SuggestionKeys, "key"))
-	if !l.KeysExact {
-		of += " taken at random"
-	}
-	if l.Initial > 0 {
-		of += ", for buckets that begin full"
-	}
-	t := newTable(w, of, "with the headroom", "", ">refused keys", "")
+	t := newTable(w, "  "+l.suggestionTitle(), "with the headroom", "", ">refused keys", "")
 	for _, s := range l.Suggestions {
 		numbers := fmt.Sprintf("rate = %q", s.Rate)
 		if s.Burst != nil {
@@ -190,11 +142,7 @@ func (c *Comparison) tell(w io.Writer, against *PolicyReport) {
 }
 
 func (d *Difference) tell(w io.Writer, what string) {
-	keys := count(d.Keys, "key")
-	if !d.Exact {
-		keys += " or more"
-	}
-	fmt.Fprintf(w, "\n%s: %s of %s\n", what, count(d.Requests, "request"), keys)
+	fmt.Fprintln(w, "\n"+d.title(what))
 	if len(d.Top) == 0 {
 		return
 	}
@@ -207,14 +155,6 @@ func (d *Difference) tell(w io.Writer, what string) {
 		t.row("  "+plain(k.Key), fmt.Sprint(k.Requests), over)
 	}
 	t.end()
-}
-
-// count is "1 line" or "2 lines".
-func count(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
 }
 
 // plain is text from outside that cannot move a terminal's cursor or colour it.
