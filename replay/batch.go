@@ -47,13 +47,13 @@ func newBatch(n *fieldNames, sets []*limits.Set) *batch {
 
 // A matcher parses batches and matches their requests.
 type matcher struct {
-	maker *maker
-	sets  []*limits.Set
-	match []limits.Match
+	reader *attrsReader
+	sets   []*limits.Set
+	match  []limits.Match
 }
 
 func newMatcher(n *fieldNames, sets []*limits.Set) *matcher {
-	return &matcher{maker: newMaker(n, sets), sets: sets, match: make([]limits.Match, len(sets))}
+	return &matcher{reader: newAttrsReader(n, sets), sets: sets, match: make([]limits.Match, len(sets))}
 }
 
 // fill makes requests of the text of b, whose lines have this format.
@@ -68,7 +68,7 @@ func (m *matcher) fill(b *batch, format *bound) {
 		var line []byte
 		line, rest = cutLine(rest)
 		b.lines++
-		timeUS, flaw := m.maker.make(line, format)
+		timeUS, flaw := m.reader.read(line, format)
 		if flaw != flawless {
 			f := &b.flawed[flaw]
 			if f.lines++; f.first == 0 {
@@ -78,19 +78,19 @@ func (m *matcher) fill(b *batch, format *bound) {
 		}
 		b.times = append(b.times, timeUS)
 		b.exact = b.exact || timeUS%1e6 != 0
-		if !m.maker.attrs.IP.IsValid() {
+		if !m.reader.attrs.IP.IsValid() {
 			b.unknown++
 		}
-		if said := m.maker.fields.values[placeLimitReq]; said != nil {
+		if said := m.reader.fields.values[placeLimitReq]; said != nil {
 			b.said[string(said)]++
 		}
 		for i, set := range m.sets {
-			set.Match(m.maker.attrsOf(i), &m.match[i])
+			set.Match(m.reader.attrsOf(i), &m.match[i])
 			b.take(&m.match[i], b.counts[i])
 		}
 	}
 	b.left = len(b.times)
-	copy(b.seen, m.maker.fields.seen)
+	copy(b.seen, m.reader.fields.seen)
 }
 
 // take keeps what a match has found: its memory is used again.

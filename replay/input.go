@@ -109,11 +109,11 @@ func detect(name string, chunk []byte, n *fieldNames) (*Format, error) {
 	var best *Format
 	most := 0
 	for _, f := range formats {
-		b, m, good, rest := f.bind(n), newMaker(n, nil), 0, chunk
+		b, r, good, rest := f.bind(n), newAttrsReader(n, nil), 0, chunk
 		for i := 0; i < 100 && len(rest) > 0; i++ {
 			var line []byte
 			line, rest = cutLine(rest)
-			if _, flaw := m.make(line, b); flaw == flawless {
+			if _, flaw := r.read(line, b); flaw == flawless {
 				good++
 			}
 		}

@@ -16,12 +16,12 @@ const reading = `
 	rate      = "1/s"`
 
 // asked is the attributes that a line makes, or its flaw.
-func asked(m *maker, b *bound, line string) string {
-	timeUS, f := m.make([]byte(line), b)
+func asked(r *attrsReader, b *bound, line string) string {
+	timeUS, f := r.read([]byte(line), b)
 	if f != flawless {
 		return f.String()
 	}
-	a := m.attrsOf(0)
+	a := r.attrsOf(0)
 	return fmt.Sprintf("%d %s %s %s?%s %v zone=%s cookie=%s headers=%q", timeUS, a.Method, a.Host, a.Path, a.Query, a.IP, a.Zone, a.Cookie, a.Headers)
 }
 
@@ -34,7 +34,7 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := asked(newMaker(names, []*limits.Set{set}), f.bind(names), line); got != want {
+		if got := asked(newAttrsReader(names, []*limits.Set{set}), f.bind(names), line); got != want {
 			t.Errorf("%s\n%s: got\n%s\nwant\n%s", format, line, got, want)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAnUnescapedLogIsReadAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := asked(newMaker(names, []*limits.Set{set}), f.bind(names), `1791640536 "a\x22\" /`)
+	got := asked(newAttrsReader(names, []*limits.Set{set}), f.bind(names), `1791640536 "a\x22\" /`)
 	if want := `1791640536000000   /? invalid IP zone= cookie= headers=["a\\x22\\" ""]`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -102,14 +102,14 @@ func FuzzLine(f *testing.F) {
 	}
 	set := loadText(f, reading)
 	names := newFieldNames(newPolicyText(set))
-	m, match := newMaker(names, []*limits.Set{set}), limits.Match{}
+	r, match := newAttrsReader(names, []*limits.Set{set}), limits.Match{}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range formats {
-			timeUS, flaw := m.make(line, format.bind(names))
+			timeUS, flaw := r.read(line, format.bind(names))
 			if flaw != flawless {
 				continue
 			}
-			a := m.attrsOf(0)
+			a := r.attrsOf(0)
 			if timeUS <= 0 || len(a.Path) == 0 || a.Path[0] != '/' {
 				t.Errorf("%s: time %d and path %q, want some", format, timeUS, a.Path)
 			}
@@ -125,14 +125,14 @@ func FuzzFormat(f *testing.F) {
 	set := loadText(f, reading)
 	names := newFieldNames(newPolicyText(set))
 	f.Fuzz(func(t *testing.T, text, line string) {
-		m := newMaker(names, []*limits.Set{set})
+		r := newAttrsReader(names, []*limits.Set{set})
 		for _, name := range []string{"", "main", "plain", "coded", "a"} {
 			if format, err := FormatFrom(text, name); err == nil {
-				m.make([]byte(line), format.bind(names))
+				r.read([]byte(line), format.bind(names))
 			}
 		}
 		if format, err := ParseFormat(text); err == nil {
-			m.make([]byte(line), format.bind(names))
+			r.read([]byte(line), format.bind(names))
 		}
 	})
 }
