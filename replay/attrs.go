@@ -36,10 +36,10 @@ type attrsReader struct {
 	attrs   limits.Attrs
 }
 
-func newAttrsReader(n *fieldNames, sets []*limits.Set) *attrsReader {
+func newAttrsReader(n *fieldNames, policies []*policy) *attrsReader {
 	r := &attrsReader{fields: newFields(n)}
-	for _, set := range sets {
-		places := n.headersOf(set)
+	for _, p := range policies {
+		places := n.headersOf(p.set)
 		r.headers = append(r.headers, places)
 		r.values = append(r.values, make([][]byte, len(places)))
 	}

@@ -37,23 +37,23 @@ type flawed struct{ lines, first int64 }
 // counts are those of a limit that do not depend on the order of requests.
 type counts struct{ missing, unlimited int64 }
 
-func newBatch(n *fieldNames, sets []*limits.Set) *batch {
+func newBatch(n *fieldNames, policies []*policy) *batch {
 	b := &batch{seen: make([]bool, n.size()), said: map[string]int64{}}
-	for _, set := range sets {
-		b.counts = append(b.counts, make([]counts, len(set.Limits())))
+	for _, p := range policies {
+		b.counts = append(b.counts, make([]counts, len(p.limits)))
 	}
 	return b
 }
 
 // A matcher parses batches and matches their requests.
 type matcher struct {
-	reader *attrsReader
-	sets   []*limits.Set
-	match  []limits.Match
+	reader   *attrsReader
+	policies []*policy
+	match    []limits.Match
 }
 
-func newMatcher(n *fieldNames, sets []*limits.Set) *matcher {
-	return &matcher{reader: newAttrsReader(n, sets), sets: sets, match: make([]limits.Match, len(sets))}
+func newMatcher(n *fieldNames, policies []*policy) *matcher {
+	return &matcher{reader: newAttrsReader(n, policies), policies: policies, match: make([]limits.Match, len(policies))}
 }
 
 // fill makes requests of the text of b, whose lines have this format.
@@ -84,8 +84,8 @@ func (m *matcher) fill(b *batch, format *bound) {
 		if said := m.reader.fields.values[placeLimitReq]; said != nil {
 			b.said[string(said)]++
 		}
-		for i, set := range m.sets {
-			set.Match(m.reader.attrsOf(i), &m.match[i])
+		for i, p := range m.policies {
+			p.set.Match(m.reader.attrsOf(i), &m.match[i])
 			b.take(&m.match[i], b.counts[i])
 		}
 	}

@@ -69,7 +69,7 @@ func TestALogFormatIsTakenOutOfAnNginxConf(t *testing.T) {
 func TestTheFormatOfALogIsThatOfItsFirstGoodLines(t *testing.T) {
 	check := func(want string, lines ...string) {
 		t.Helper()
-		f, err := detect("access.log", []byte(strings.Join(lines, "\n")+"\n"), newFieldNames())
+		f, err := detect("access.log", []byte(strings.Join(lines, "\n")+"\n"), newFieldNames(nil))
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = f.name

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"authz/limits"
 )
 
 // total is one bucket of 3 for everybody, and a watched one by address.
@@ -210,7 +208,6 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 // Once memory has been found, neither a line nor a decision about a known key needs any more.
 func TestALineDoesNotAllocate(t *testing.T) {
 	set := loadText(t, threeLimits)
-	names := newFieldNames(newPolicyText(set))
 	for _, c := range []struct{ format, line string }{
 		{"combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login?x=1 HTTP/1.1" 200 612 "-" "a \x22quoted\x22 agent"` + "\n"},
 		{"json", `{"ts":1791640536.25,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/api/x","headers":{"A":["b","c"]}}}` + "\n"},
@@ -220,9 +217,10 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets := []*limits.Set{set}
-		m, b, format := newMatcher(names, sets), newBatch(names, sets), f.bind(names)
 		p := newPolicy(set, &Suggest{})
+		policies := []*policy{p}
+		names := newFieldNames(policies)
+		m, b, format := newMatcher(names, policies), newBatch(names, policies), f.bind(names)
 		b.text = []byte(strings.Repeat(c.line, 100))
 		nowUS := time.Now().UnixMicro()
 		round := func() {

@@ -27,14 +27,15 @@ func asked(r *attrsReader, b *bound, line string) string {
 
 func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 	set := loadText(t, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	check := func(format, line, want string) {
 		t.Helper()
 		f, err := ParseFormat(format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := asked(newAttrsReader(names, []*limits.Set{set}), f.bind(names), line); got != want {
+		if got := asked(newAttrsReader(names, policies), f.bind(names), line); got != want {
 			t.Errorf("%s\n%s: got\n%s\nwant\n%s", format, line, got, want)
 		}
 	}
@@ -79,12 +80,13 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 // What is not escaped is text: a backslash in it is one.
 func TestAnUnescapedLogIsReadAsItIs(t *testing.T) {
 	set := loadText(t, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	f, err := FormatFrom(`log_format a escape=none '$msec "$http_user_agent" $request_uri';`, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := asked(newAttrsReader(names, []*limits.Set{set}), f.bind(names), `1791640536 "a\x22\" /`)
+	got := asked(newAttrsReader(names, policies), f.bind(names), `1791640536 "a\x22\" /`)
 	if want := `1791640536000000   /? invalid IP zone= cookie= headers=["a\\x22\\" ""]`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -101,8 +103,9 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	set := loadText(f, reading)
-	names := newFieldNames(newPolicyText(set))
-	r, match := newAttrsReader(names, []*limits.Set{set}), limits.Match{}
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
+	r, match := newAttrsReader(names, policies), limits.Match{}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range formats {
 			timeUS, flaw := r.read(line, format.bind(names))
@@ -123,9 +126,10 @@ func FuzzFormat(f *testing.F) {
 	f.Add(conf, "203.0.113.9 - \"GET / HTTP/1.1\" at=1791640536.1")
 	f.Add("log_format a escape=none '${msec}x$uri", "1791640536x/")
 	set := loadText(f, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	f.Fuzz(func(t *testing.T, text, line string) {
-		r := newAttrsReader(names, []*limits.Set{set})
+		r := newAttrsReader(names, policies)
 		for _, name := range []string{"", "main", "plain", "coded", "a"} {
 			if format, err := FormatFrom(text, name); err == nil {
 				r.read([]byte(line), format.bind(names))

@@ -39,8 +39,6 @@ func Run(o Options, logs []Log) (*Report, error) {
 // A run is a replay under way.
 type run struct {
 	Options
-	texts    []*policyText
-	sets     []*limits.Set
 	names    *fieldNames
 	policies []*policy
 	compared *comparison // nil without Against
@@ -59,15 +57,13 @@ func newRun(o Options) *run {
 	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16)}
 	for _, set := range []*limits.Set{o.Limits, o.Against} {
 		if set != nil {
-			r.sets = append(r.sets, set)
-			r.texts = append(r.texts, newPolicyText(set))
 			r.policies = append(r.policies, newPolicy(set, o.Suggest))
 		}
 	}
 	if o.Against != nil {
 		r.compared = newComparison()
 	}
-	r.names = newFieldNames(r.texts...)
+	r.names = newFieldNames(r.policies)
 	r.seen = make([]bool, r.names.size())
 	return r
 }
@@ -127,7 +123,7 @@ func (r *run) start(streams []*stream) (stop func()) {
 }
 
 func (r *run) parse(jobs <-chan *job, stopped <-chan struct{}) {
-	m := newMatcher(r.names, r.sets)
+	m := newMatcher(r.names, r.policies)
 	for {
 		select {
 		case j := <-jobs:
@@ -177,7 +173,7 @@ func (r *run) batch() *batch {
 	case b := <-r.free:
 		return b
 	default:
-		return newBatch(r.names, r.sets)
+		return newBatch(r.names, r.policies)
 	}
 }
 

@@ -175,9 +175,9 @@ func (r *run) report(streams []*stream) (*Report, error) {
 	if r.seen[placeLimitReq] && none > 0 {
 		out.LimitReq = append(out.LimitReq, Said{"-", none})
 	}
-	out.Policy = r.policies[0].report(r, r.texts[0])
+	out.Policy = r.policies[0].report(r)
 	if r.compared != nil {
-		against := r.policies[1].report(r, r.texts[1])
+		against := r.policies[1].report(r)
 		out.Against = &against
 		out.Compared = r.compared.report(&against, &out.Policy)
 	}
@@ -194,9 +194,9 @@ func (s *stream) brokenLines() []Broken {
 	return broken
 }
 
-func (p *policy) report(r *run, text *policyText) PolicyReport {
+func (p *policy) report(r *run) PolicyReport {
 	out := PolicyReport{Admitted: p.admitted, Limited: p.limited, Blocked: p.blocked, Unmatched: p.unmatched,
-		Rules: []RuleReport{}, Lacks: r.lacks(text)}
+		Rules: []RuleReport{}, Lacks: r.lacks(p.text)}
 	for _, name := range p.set.Rules(limits.Deny) {
 		out.Rules = append(out.Rules, RuleReport{"deny." + name, p.deny[name]})
 	}
@@ -208,7 +208,7 @@ func (p *policy) report(r *run, text *policyText) PolicyReport {
 		if r.Suggest != nil {
 			asked := t.asked()
 			l.SuggestionKeys = int64(len(asked))
-			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(text.Limits[i].Cost, text.Limits[i].CostMax))
+			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.text.Limits[i].Cost, p.text.Limits[i].CostMax))
 		}
 		out.Limits = append(out.Limits, l)
 	}
