@@ -25,7 +25,7 @@ func compile(sp *spec) *Set {
 		limit := &Limit{Name: l.name, Index: i, Algorithm: l.algorithm, Rate: *l.rate, Shadow: l.shadow, OnError: l.onError,
 			schedules: l.schedules}
 		limit.keying = s.newKeying(l, known)
-		s.scheduled = s.scheduled || l.schedules != nil
+		s.schedules += len(l.schedules)
 		s.limits = append(s.limits, limit)
 		add(&l.ruleSpec, Deny, limit)
 	}

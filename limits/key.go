@@ -121,6 +121,20 @@ func (l *Limit) Absent(m *Match) []string {
 	return names
 }
 
+// Missing is what the limit says is done when a part of its key is missing: "skip", "deny", "share" or "ip"; "" if
+// none can be.
+func (l *Limit) Missing() string { return l.keying.missing.String() }
+
+// KeyParts are the parts of a limit's key, as its identity names them: "ip|header:x-api-key". It is empty when
+// everybody shares one bucket.
+func (s *Set) KeyParts(l *Limit) string {
+	names := make([]string, len(l.keying.parts))
+	for i, at := range l.keying.parts {
+		names[i] = strings.TrimSuffix(s.parts[at].head, "=")
+	}
+	return strings.Join(names, "|")
+}
+
 // makeParts writes the parts of the limit's key that no earlier limit had.
 func (m *scratch) makeParts(k *keying) {
 	for _, at := range k.parts {

@@ -15,7 +15,7 @@ type Set struct {
 	index   index
 	parts   []keyPart // each part that occurs in a key, once
 
-	scheduled bool // a limit has a schedule
+	schedules int
 }
 
 // A rule is what a [deny], [allow] or [limit] table asks of a request.
@@ -108,7 +108,7 @@ func (m *scratch) read(s *Set, a *Attrs) {
 			seen:   make([]uint64, s.index.postings),
 			parts:  make([][]byte, len(s.parts)),
 		}
-		if s.scheduled {
+		if s.schedules > 0 {
 			m.periods = make([]period, len(s.limits))
 		}
 	}
@@ -165,8 +165,8 @@ func (s *Set) Overrides() int {
 	return n
 }
 
-// Scheduled says whether a limit has other numbers at certain times, and Attrs.NowUS is read.
-func (s *Set) Scheduled() bool { return s.scheduled }
+// Schedules is how many there are. Attrs.NowUS is read if there is one.
+func (s *Set) Schedules() int { return s.schedules }
 
 // HoldMaxUS is the longest that an answer may be held, in microseconds.
 func (s *Set) HoldMaxUS() int64 { return s.spec.holdMaxUS }

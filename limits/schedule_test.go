@@ -228,8 +228,8 @@ func TestTheMatcherTakesTheNumbersOfItsTime(t *testing.T) {
 		is("2026-11-29T00:00:00Z", "192.0.2.1", "limits a{ip=192.0.2.1}@5 b{} 3/0s 0/0s") // an override has its own
 		is("2026-12-01T00:00:00Z", "192.0.2.1", "limits a{ip=192.0.2.1}@5 b{} 3/0s 0/0s")
 	}
-	if !set.Scheduled() || load(t, keyed("a", "ip")).Scheduled() {
-		t.Error("a set is scheduled when a limit has a schedule, and else is not")
+	if got, none := set.Schedules(), load(t, keyed("a", "ip")).Schedules(); got != 2 || none != 0 {
+		t.Errorf("%d schedules and %d, want 2 and 0", got, none)
 	}
 }
 

@@ -69,6 +69,55 @@ func TestAPictureIsGoodXML(t *testing.T) {
 	}
 }
 
+func TestThePageSaysWhatTheTableSays(t *testing.T) {
+	set := loadText(t, `
+		[deny.env]
+		match = { path = "/.env" }
+
+		[allow.health]
+		match = { path = "/health" }
+
+		[limit.a]
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "1/m"
+
+		[override.a."203.0.113.8"]
+		rate = "3/m"
+
+		[schedule.a.sale]
+		rate  = "2/m"
+		from  = "2026-10-10T00:00"
+		until = "2026-10-11T00:00"
+		zone  = "UTC"`)
+	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := strings.Repeat("1791640536 203.0.113.9 /\n", 100) + "1791640536 203.0.113.8 /\n1791640536 203.0.113.8 /.env\n1791640536 203.0.113.8 /health\n"
+	r, err := Run(Options{Limits: set, Against: loadText(t, "[allow.all]"), Format: format}, []Log{{"access.log", strings.NewReader(log)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := pageOf(t, r)
+	for _, want := range []string{
+		`<tr><td>deny.env</td><td class="n">1</td><td class="n">1</td><td class="n">100%</td><td></td><td></td></tr>`,
+		`<tr><td>allow.health</td><td class="n">1</td><td></td><td></td><td></td><td></td></tr>`,
+		"limit.a: fixed_window, 1/m</h2>\n<ul>\n<li>1 request by the numbers of an override</li>\n<li>100 requests by the numbers of a schedule</li>\n</ul>",
+		"<h3>newly refused: 99 requests of 2 keys</h3>", // of the limit and of deny.env
+		"<h3>no longer refused: 0 requests of 0 keys</h3>",
+		`<th>refused by, key</th><th class="n">requests</th><th></th>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s\nis not in the page:\n%s", want, page)
+		}
+	}
+	// 50 times the limit: its line is at the bottom, where a 0 would cover its number.
+	if got := strings.Count(page, `text-anchor="end">0</text>`); got != 1 {
+		t.Errorf("%d axes begin with 0, want that of the requests alone", got)
+	}
+}
+
 // Ten seconds with a request each, but four in every second triple of them, of which two are refused.
 func TestAPictureIsDrawnToScale(t *testing.T) {
 	s := &series{}

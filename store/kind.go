@@ -34,11 +34,17 @@ type kindError struct {
 }
 
 // Error is free of what Redis, or a proxy before it, quotes of a command that it does not know: the
-// password may be among that.
+// password may be among that. It says what Redis means where that leaves it to be guessed.
 func (e *kindError) Error() string {
 	text, _, _ := strings.Cut(e.err.Error(), ", with args beginning with")
+	if strings.HasPrefix(text, "ERR Protocol error: "+wantsPassword) {
+		return "Redis wants a password: " + text
+	}
 	return text
 }
+
+// wantsPassword begins what Redis calls a command that is too long for who has not said a password.
+const wantsPassword = "unauthenticated "
 
 func (e *kindError) Unwrap() error { return e.err }
 
@@ -152,7 +158,8 @@ func kindOfReply(text string) string {
 	for _, words := range []struct{ text, kind string }{
 		{"ACL failure in script", "noperm"},
 		{"The user executing the script can't", "noperm"},
-		{"unauthenticated multibulk length", "noauth"}, // an EVALSHA of more than ten words
+		{wantsPassword + "multibulk length", "noauth"}, // an EVALSHA of more than ten words
+		{wantsPassword + "bulk length", "noauth"},      // a script of more than 16 KB
 		{"invalid password", "noauth"},
 		{"called without any password configured", "noauth"},
 		{"but no password is set", "noauth"},

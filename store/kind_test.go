@@ -60,6 +60,16 @@ func TestKindTellsTimeoutsFromLostConnections(t *testing.T) {
 	is("other", errors.New("the Redis password: no such file"))
 }
 
+// Redis says it of a command that is too long for who has not said a password.
+func TestAnErrorOfALongCommandSaysThatAPasswordIsWanted(t *testing.T) {
+	for _, length := range []string{"bulk length", "multibulk length"} {
+		text := "ERR Protocol error: unauthenticated " + length
+		if got := sorted(said(text)).Error(); got != "Redis wants a password: "+text {
+			t.Errorf("%s\nis told as %q", text, got)
+		}
+	}
+}
+
 // What a client can bring about must not switch a limit off.
 func TestAClientCanExhaustTheQueueThePoolAndTheMemory(t *testing.T) {
 	is := func(want bool, err error) {

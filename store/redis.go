@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,9 +91,10 @@ func newServer(options *redis.Options, timeout time.Duration) *Server {
 	return r
 }
 
-// Load is Redis.Load.
+// Load is Redis.Load. The longest script, take, comes last: a Redis that wants a password hangs up on it
+// before it is sent, and answers the others.
 func (r *Server) Load(ctx context.Context) error {
-	for _, s := range redisscripts.All() {
+	for _, s := range slices.Backward(redisscripts.All()) {
 		sha, err := r.client.ScriptLoad(ctx, s.Text).Result()
 		if err != nil {
 			return fmt.Errorf("load script %s: %w", s.Name, sorted(err))

@@ -150,7 +150,7 @@ func (p *site) readWho(query url.Values, hosts int) (err error) {
 func (o RedisOptions) clientOf(one string) (*redis.Options, error) {
 	c, err := redis.ParseURL(one)
 	if err != nil {
-		return nil, errURL
+		return nil, o.unreadable(err)
 	}
 	if o.User != "" {
 		c.Username = o.User
@@ -184,6 +184,17 @@ func (o RedisOptions) clientOf(one string) (*redis.Options, error) {
 	c.MaxActiveConns = 0
 	c.ReadBufferSize, c.WriteBufferSize = 8<<10, 8<<10 // a request is less than 1 KB
 	return c, nil
+}
+
+// unreadable says which parameters go-redis does not know, if none of them can be a part of a password that
+// has a "?" in it.
+func (o RedisOptions) unreadable(err error) error {
+	names, ok := strings.CutPrefix(err.Error(), "redis: unexpected option: ")
+	if !ok || strings.LastIndexByte(o.URL, '@') > strings.IndexByte(o.URL, '?') {
+		return errURL
+	}
+	return fmt.Errorf("the Redis URL has a parameter that is not known: %q, want cluster=true, master=NAME "+
+		"(with which sentinel_username and sentinel_password go) or one of go-redis, such as pool_size=100", names)
 }
 
 // at is the options for one of the servers.

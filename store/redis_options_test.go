@@ -65,10 +65,14 @@ func TestAURLThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret/x@localhost")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost:port")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost/zero")
-	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@localhost?cats=3")
+	const unknown = "the Redis URL has a parameter that is not known: "
+	refuses(unknown+`"cats", want cluster=true, master=NAME `, "redis://:secret@localhost?cats=3")
+	refuses(unknown+`"cats, dogs", want `, "redis://localhost/0?pool_size=5&dogs=secret&cats=3")
+	refuses(unknown+`"sentinel_username", want cluster=true, master=NAME (with which sentinel_username `, "redis://h?sentinel_username=secret")
+	refuses("the Redis URL cannot be read, want redis://", "redis://:a?secret=3@localhost") // which is the password
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a:1,b:port")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a:1,,b:2")
-	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a,b?sentinel_password=secret")
+	refuses(unknown+`"sentinel_password", want `, "redis://:secret@a,b?sentinel_password=secret")
 	refuses("the Redis URL cannot be read, want redis://", "redis://:secret@a,b?x=%zz")
 	refuses("the Redis URL says neither cluster=true nor cluster=false", "redis://:secret@a:1?cluster=secret")
 	refuses("the Redis URL has cluster and master, want one of them", "redis://:secret@a:1?cluster=true&master=main")

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,40 +11,75 @@ import (
 	"testing"
 )
 
-// The commands of docs/choosing.md print what it shows, but for numbers and the picture, which are of another
-// machine and another moment.
+// The commands of docs/choosing.md print what it shows, run from its top to its end in one folder. What prove
+// prints is compared but for numbers and the picture, which are of another machine and another moment.
 func TestTheCommandsOfChoosingPrintWhatItShows(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/choosing.md")
+	page, err := os.ReadFile("../docs/choosing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	tomls, consoles := blocks(string(text), "toml"), blocks(string(text), "console")
-	if len(tomls) != 1 || len(consoles) != 3 {
-		t.Fatalf("%d toml and %d console blocks, want 1 and 3", len(tomls), len(consoles))
-	}
-	replaceFile(t, filepath.Join(dir, "boundary.toml"), tomls[0])
-	a := startAuthz(t, "--limits="+filepath.Join(dir, "boundary.toml"))
+	replaceFile(t, filepath.Join(dir, "access.log"), morningLog())
+	replaceFile(t, filepath.Join(dir, "sale-2025.log"), saleLog())
 
-	picture := regexp.MustCompile(`(?m)^ .*\n`)
-	number := regexp.MustCompile(`\d[\d.:]*(µs|ms|s)?`)
-	shape := func(text string) string {
-		text, _, _ = strings.Cut(number.ReplaceAllString(picture.ReplaceAllString(text, ""), "N"), " at most: ")
-		return strings.TrimSpace(text)
-	}
-	var runs sync.WaitGroup
-	for _, block := range consoles {
-		runs.Go(func() {
+	text := string(page)
+	tomlName := regexp.MustCompile("`([a-z-]+\\.toml)`")
+	ran := map[string]int{}
+	var serving *authzServer
+	var proofs sync.WaitGroup
+	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatchIndex(text, -1) {
+		kind, block := text[m[2]:m[3]], text[m[4]:m[5]]
+		ran[kind]++
+		switch kind {
+		case "toml": // of the name that was said last
+			names := tomlName.FindAllStringSubmatch(text[:m[0]], -1)
+			replaceFile(t, filepath.Join(dir, names[len(names)-1][1]), block)
+		case "sh":
+			file, _ := strings.CutPrefix(strings.TrimSpace(block), "authz serve --limits ")
+			serving = startAuthz(t, "--limits="+filepath.Join(dir, file))
+		case "console":
 			command, want, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
-			cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "127.0.0.1:7429", a.addr))
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
-			out, err := cmd.CombinedOutput()
-			if err != nil || shape(string(out)) != shape(want) {
-				t.Errorf("%s: %v, prints\n%s\nwant\n%s\nthat is\n%s\nagainst\n%s", command, err, out, want, shape(string(out)), shape(want))
+			if strings.HasPrefix(command, "authz prove ") {
+				at := serving
+				proofs.Go(func() { compareRun(t, dir, at, command, want, shapeOfProof) })
+			} else {
+				compareRun(t, dir, serving, command, want, strings.TrimSpace)
 			}
-		})
+		}
 	}
-	runs.Wait()
+	proofs.Wait()
+	if ran["toml"] != 4 || ran["sh"] != 3 || ran["console"] != 19 || len(ran) != 3 {
+		t.Errorf("ran %v, want 4 toml, 3 sh and 19 console blocks", ran)
+	}
+	report, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil || bytes.Count(report, []byte("<svg")) != 3 {
+		t.Errorf("report.html: %v, %d pictures, want 3", err, bytes.Count(report, []byte("<svg")))
+	}
+}
+
+// compareRun runs a command of the page, which asks the authz that serves, and compares what it prints.
+func compareRun(t *testing.T, dir string, serving *authzServer, command, want string, shape func(string) string) {
+	t.Helper()
+	ask := command
+	if serving != nil {
+		ask = strings.NewReplacer("127.0.0.1:7429", serving.addr, "127.0.0.1:7430", serving.admin).Replace(command)
+	}
+	cmd := exec.Command("sh", "-c", ask)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if got := shape(string(out)); err != nil || got != shape(want) {
+		t.Errorf("%s: %v, prints\n%s\nwant\n%s\nthat is\n%s\nagainst\n%s", command, err, out, want, got, shape(want))
+	}
+}
+
+var (
+	proofPicture = regexp.MustCompile(`(?m)^ .*\n`)
+	proofNumber  = regexp.MustCompile(`\d[\d.:]*(µs|ms|s)?`)
+)
+
+func shapeOfProof(text string) string {
+	text, _, _ = strings.Cut(proofNumber.ReplaceAllString(proofPicture.ReplaceAllString(text, ""), "N"), " at most: ")
+	return strings.TrimSpace(text)
 }

@@ -127,6 +127,23 @@ func TestADoctorLooksAtEachMaster(t *testing.T) {
 	}
 	well := strings.ReplaceAll(strings.TrimPrefix(healthy, "exit 0\n"), "standalone", "cluster")
 	diagnosis(t, examine("--limits=../limits/examples/quickstart.toml"), "exit 0\n"+strings.Repeat(well, 3)+"ok       limits      2, which one call can decide\n")
+	several := limitsFile(t, `
+[limit.login]
+key       = ["ip"]
+algorithm = "sliding_window"
+rate      = "5/m"
+[limit.plan]
+key       = ["header:X-API-Key"]
+missing   = "ip"
+algorithm = "token_bucket"
+rate      = "5/m"
+[limit.site]
+key       = ["ip"]
+algorithm = "fixed_window"
+rate      = "100/m"
+`)
+	diagnosis(t, examine("--limits="+several), "exit 0\n"+strings.Repeat(well, 3)+"ok       limits      3, on 2 identities: "+
+		"a request that meets several of these may need a call in each of their slots, to peek and then to charge\n")
 	for _, m := range c.masters(t) {
 		if keys := m.Keys(context.Background(), "*").Val(); len(keys) != 0 {
 			t.Errorf("it leaves %v behind", keys)

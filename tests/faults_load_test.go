@@ -260,6 +260,5 @@ var floodFaults = []fault{
 	{name: "reset in mid-reply", begin: func(t *testing.T, s *scene) {
 		s.way.close()
 		s.way.open(t, toxic("downstream", "limit_data", `"bytes": 5`))
-	},
-		end: func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }},
+	}, end: func(t *testing.T, s *scene) { s.way.close(); s.way.open(t) }},
 }

@@ -99,6 +99,7 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	}
 	refused("", `: begins with , want {"version":"...", as authz compile writes it`)
 	refused(two[:40], `: begins with `+two[:20]+`, want {"version":"...", as authz compile writes it`)
+	refused("[limit.a]\r\nkey = [\"ip\"]\n", `: begins with [limit.a]  key = ["i, want {"version":"...", as authz compile writes it`)
 	refused(two[:77], cut(""))
 	refused(two[:len(two)-1], cut(two[77:len(two)-1]))
 	refused(two+"\n", cut(two[77:]+"\n"))
@@ -130,10 +131,10 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	n.replace(t, one)
 	n.await(t, policyVersion(one), "")
 
-	// Each worker says each of the fifteen failures once, and each of the four newer files.
+	// Each worker says each of the sixteen failures once, and each of the four newer files.
 	n.quit(t)
 	log := n.read(t, "error.log")
-	for said, want := range map[string]int{"the limits stay as they are": 2 * 15, "new limits, version": 2 * 4} {
+	for said, want := range map[string]int{"the limits stay as they are": 2 * 16, "new limits, version": 2 * 4} {
 		if got := strings.Count(log, said); got != want {
 			t.Errorf("%q is said %d times, want %d:\n%s", said, got, want, log)
 		}

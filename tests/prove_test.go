@@ -140,7 +140,7 @@ func TestARunThatSeesTooLittleProvesNothing(t *testing.T) {
 	t.Cleanup(site.Close)
 	says := func(want string, args ...string) {
 		t.Helper()
-		p := prove(t, append(args, "--for=200ms")...)
+		p := prove(t, append(args, "--for=2s")...)
 		if got := p.Verdict + ": " + p.Why; got != want {
 			t.Errorf("%v\ngot  %s\nwant %s", args, got, want)
 		}

@@ -132,6 +132,22 @@ func TestADoctorNamesWhatAnAccountLacks(t *testing.T) {
 	examine(without("+set", "+pexpire"), but(memory, account("+set +pexpire"), notTried+"wrong    scripts     token_bucket, leaky_bucket, fixed_window, sliding_counter: "+inScript))
 	examine(without("+zadd", "+zcount"), but(memory, account("+zadd +zcount"), "wrong    scripts     take, sliding_window: "+inScript+
 		"\nok       scripts     charge and refuse: token_bucket, leaky_bucket, fixed_window, sliding_counter"))
+	// the limits that this concerns
+	file := limitsFile(t, "[limit.login]\nkey=[\"ip\"]\nalgorithm=\"sliding_window\"\nrate=\"5/m\"\n[limit.api]\nkey=[\"ip\"]\nalgorithm=\"fixed_window\"\nrate=\"5/m\"\n")
+	concerned := func(lacks, want string) {
+		t.Helper()
+		r.Do(ctx, append([]any{"acl", "setuser", "authz", "reset"}, asAny(without(lacks)[1:])...)...)
+		if got := doctor(t, "unix://authz:s3cr3t@"+r.socket, "--limits="+file); !strings.HasSuffix(got, "\n"+want+"\n") || strings.Count(got, " limits ") != 1 {
+			t.Errorf("without %s: got\n%swant it to end with\n%s", lacks, got, want)
+		}
+	}
+	concerned("+zremrangebyscore", "wrong    limits      login: "+inScript)
+	concerned("+zcount", "wrong    limits      login: "+inScript)
+	concerned("+pexpire", "wrong    limits      login: not tried, since without +pexpire what they write would stay for ever")
+	concerned("+mget", "wrong    limits      all in one request: "+inScript)
+	concerned("+evalsha", "wrong    limits      api, login: "+denied)
+	concerned("+info", "ok       limits      2, which one call can decide") // which is not needed
+
 	for _, rule := range rules[3:] {
 		examineOne := without(rule)
 		if strings.HasPrefix(rule, "~") {
@@ -236,9 +252,14 @@ func TestADoctorKnowsOtherServers(t *testing.T) {
 			t.Errorf("got\n%swant it to have\n%s", got, want)
 		}
 	}
-	// a Sentinel
-	if got, want := doctor(t, startSentinel(t)), "\nwrong    server      Redis 7.0.15 is a Sentinel, want ?master=NAME in the URL\n"; !strings.Contains(got, want) {
-		t.Errorf("got\n%swant it to have\n%s", got, want)
+	// Sentinels: nothing else is true of them
+	sentinel := startSentinel(t)
+	diagnosis(t, doctor(t, sentinel, "--limits=../limits/examples/quickstart.toml"), "exit 1\nok       connection  REDIS answers after T, in time for --redis-timeout=T\n"+
+		"wrong    server      Redis 7.0.15 is a Sentinel, want ?master=NAME in the URL\n")
+	another := startSentinel(t)
+	if got := doctor(t, sentinel+","+strings.TrimPrefix(another, "redis://")); strings.Count(got, "\n") != 2 ||
+		!regexp.MustCompile(`^exit 1\nwrong    connection  REDIS: are these Sentinels\? want \?master=NAME in the URL: .*ERR unknown command 'cluster'`).MatchString(got) {
+		t.Errorf("got\n%s", got)
 	}
 	// a clock that is wrong
 	clocked, clock := startRedisWithClock(t)
@@ -285,11 +306,25 @@ func TestADoctorSaysWhyThereIsNoConnection(t *testing.T) {
 	nobody := freePort(t)
 	check("redis://u:s3cr3t@127.0.0.1:"+nobody, "dial tcp 127.0.0.1:"+nobody+": connect: connection refused")
 
+	empty := filepath.Join(dir, "empty")
+	replaceFile(t, empty, "\n")
+	if got, want := doctor(t, r.url(), "--redis-password-file="+empty), "exit 1\nwrong    connection  REDIS: user or password are refused, and "+empty+" is empty: NOAUTH "; !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%swant it to begin with\n%s", got, want)
+	}
+	const noDatabase = "the server has no such database as the URL names: ERR DB index is out of range"
+	check("redis://:s3cr3t@127.0.0.1:"+plain+"/99", noDatabase)
+	r.do(t, "acl", "setuser", "unselected", "on", ">s3cr3t", "+@all", "-select", "~*")
+	check("redis://unselected:s3cr3t@127.0.0.1:"+plain+"/1", "NOPERM this user has no permissions to run the 'select' command")
+
 	r.signal(t, syscall.SIGSTOP)
-	got := doctor(t, "redis://127.0.0.1:"+plain, "--redis-timeout=1s")
+	_, hung := authz(t, "doctor", "--redis=redis://127.0.0.1:"+plain)
+	_, patient := authz(t, "doctor", "--redis=redis://127.0.0.1:"+plain, "--redis-timeout=2500ms")
 	r.signal(t, syscall.SIGCONT)
-	if !strings.HasPrefix(got, "exit 1\nwrong    connection  REDIS: ") || !strings.HasSuffix(got, "i/o timeout\n") {
-		t.Errorf("got %s", got)
+	for got, want := range map[string]string{hung: "50ms, nor within 2s", patient: "2.5s"} {
+		want = "wrong    connection  redis://127.0.0.1:" + plain + ": no answer within --redis-timeout=" + want + ": "
+		if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "i/o timeout\n") {
+			t.Errorf("got %swant it to begin with\n%s", got, want)
+		}
 	}
 }
 
@@ -325,8 +360,8 @@ func TestADoctorWantsAnAddressAndAGoodFile(t *testing.T) {
 		code, text := authz(t, append([]string{"doctor"}, args...)...)
 		same(t, fmt.Sprintf("exit %d, %s", code, text), want)
 	}
-	check("exit 2, authz: doctor: want --redis=URL; see authz --help\n")
-	check("exit 2, authz: doctor: --redis-timeout=0s: want a time above 0, such as 50ms; see authz --help\n", "--redis=redis://127.0.0.1:1", "--redis-timeout=0s")
+	check("exit 2, authz: doctor: want --redis=URL; see authz doctor --help\n")
+	check("exit 2, authz: doctor: --redis-timeout=0s: want a time above 0, such as 50ms; see authz doctor --help\n", "--redis=redis://127.0.0.1:1", "--redis-timeout=0s")
 	if code, text := authz(t, "doctor", "--redis=http://u:s3cr3t@h"); code != 1 || !strings.HasPrefix(text, "authz: the Redis URL cannot be read, want ") {
 		t.Errorf("exit %d, %s", code, text)
 	}

@@ -99,7 +99,7 @@ func TestARedisThatComesLater(t *testing.T) {
 	socket := filepath.Join(dir, "redis.sock")
 	a := startAuthz(t, "--limits="+limitsFile(t, threeAnswers), "--redis=unix://"+socket)
 	ask := a.checker()
-	if !strings.Contains(a.logged(), `level=WARN msg="Redis is not ready, on_error decides until it is"`) {
+	if !strings.Contains(a.logged(), `level=WARN msg="Redis is not ready, on_error decides until it is, see authz doctor"`) {
 		t.Errorf("the log has no warning about Redis:\n%s", a.logged())
 	}
 	if got, want := ask.check(t, "GET /local", nil, "X-Authz-Degraded"), "200 X-Authz-Degraded=local"; got != want {

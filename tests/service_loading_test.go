@@ -25,7 +25,7 @@ func TestARedisThatIsLoadingIsAskedUntilItHasLoaded(t *testing.T) {
 	check("/deny", `200 RateLimit="deny";r=99`)
 	beginLoading(t, &scene{redis: r})
 	b, checkNew := start() // which finds it like this
-	b.await(t, `level=WARN msg="Redis is not ready, on_error decides until it is" redis=`+r.url()+" kind=loading ")
+	b.await(t, `level=WARN msg="Redis is not ready, on_error decides until it is, see authz doctor" redis=`+r.url()+" kind=loading ")
 	for i := range 10 {
 		check("/deny", "503 X-Authz-Degraded=deny")
 		check("/allow", "200 X-Authz-Degraded=allow")

@@ -247,8 +247,8 @@ func TestEveryRefusalOfRedisHasItsKind(t *testing.T) {
 func TestARedisWithoutScriptLoadServes(t *testing.T) {
 	r := startRedis(t, "--rename-command", "SCRIPT", "")
 	s := openRedisURL(t, r.url(), 10*time.Second)
-	if err := s.Load(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "load script take: ERR unknown command") {
-		t.Errorf("Load: %v, want an error that names take", err)
+	if err := s.Load(context.Background()); err == nil || !strings.HasPrefix(err.Error(), "load script sliding_counter: ERR unknown command") {
+		t.Errorf("Load: %v, want an error that names a script", err)
 	}
 	c := check(newLimit(t, "api", "fixed_window", 2, 366*86400e6, 0), "u", 1)
 	same(t, kindOf(s, c)+" "+kindOf(s, c)+" "+kindOf(s, c), "admitted admitted refused")

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,4 +51,15 @@ func TestANewPasswordIsUsedFromTheNextConnectionOn(t *testing.T) {
 	changes(r, sentinelURL(startSentinels(t, 1, port), ""))
 	r, port = startClusterOfOne(t)
 	changes(r, "redis://127.0.0.1:"+port+"?cluster=true")
+}
+
+// A Redis that wants a password refuses a long script in other words than a short one, and hangs up.
+func TestAPasswordThatIsLackingIsToldAtTheStart(t *testing.T) {
+	r := startRedis(t)
+	r.do(t, "config", "set", "requirepass", "s3cr3t")
+	const why = "load script sliding_counter: NOAUTH Authentication required."
+	code, text := authz(t, "scripts", "load", "--redis="+r.url())
+	same(t, fmt.Sprint(code, " ", text), "1 authz: "+why+"\n")
+	a := startAuthz(t, "--limits=../limits/examples/quickstart.toml", "--redis="+r.url(), "--redis-timeout=20s")
+	a.await(t, `msg="Redis is not ready, on_error decides until it is, see authz doctor" redis=`+r.url()+` kind=noauth error="`+why+`"`)
 }

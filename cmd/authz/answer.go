@@ -63,7 +63,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	if f := s.resolve(q, peer); f != flawless {
 		return decision{verdict: blocked}
 	}
-	if q.rules.set.Scheduled() {
+	if q.rules.set.Schedules() > 0 {
 		q.attrs.NowUS = time.Now().UnixMicro()
 	}
 	q.rules.set.Match(&q.attrs, &q.match)

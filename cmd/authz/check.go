@@ -16,8 +16,12 @@ func (f *checkCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "good: %s, %s, %s, %s\n", count(len(set.Limits()), "limit"), count(len(set.Rules(limits.Allow)), "allow rule"),
+	fmt.Fprintf(c.out, "good: %s, %s, %s, %s", count(len(set.Limits()), "limit"), count(len(set.Rules(limits.Allow)), "allow rule"),
 		count(len(set.Rules(limits.Deny)), "deny rule"), count(set.Overrides(), "override"))
+	if n := set.Schedules(); n > 0 {
+		fmt.Fprintf(c.out, ", %s", count(n, "schedule"))
+	}
+	fmt.Fprintln(c.out)
 	return nil
 }
 

@@ -41,30 +41,36 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 	more := writeFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
 		"[override.b.\"10.0.0.1\"]\nrate = \"6/m\"\n[allow.a]\n[deny.a]\n[deny.b]\n")
 	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\n", good, more)
+	sale := writeFile(t, "sale.toml", "[schedule.login.sale]\nrate = \"50/m\"\ndays = [\"fri\"]\nzone = \"Europe/Berlin\"\n")
+	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides, 1 schedule\n", good, sale)
 	empty := writeFile(t, "empty.toml", "")
 	check("exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", empty)
 	if got := command(t, bad, "", "check", bad); !strings.HasPrefix(got, "exit 1\n:6: limit.login: rate = ") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a file with two mistakes: got\n%s", got)
 	}
-	check("exit 2\nauthz: expected \"<path> ...\"; see authz --help\n")
-	check("exit 2\nauthz: unknown flag --fast; see authz --help\n", "--fast", good)
+	check("exit 2\nauthz: expected \"<path> ...\"; see authz check --help\n")
+	check("exit 2\nauthz: unknown flag --fast; see authz check --help\n", "--fast", good)
 }
 
 func TestUsageErrorsExit2(t *testing.T) {
 	file := writeFile(t, "limits.toml", login)
-	check := func(want string, args ...string) {
+	see := func(of, want string, args ...string) {
 		t.Helper()
-		if got := command(t, "", "", args...); got != "exit 2\nauthz: "+want+"; see authz --help\n" {
+		if got := command(t, "", "", args...); got != "exit 2\nauthz: "+want+"; see "+of+" --help\n" {
 			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
 	serve := func(want string, flags ...string) {
 		t.Helper()
-		check(want, append([]string{"serve", "--limits", file}, flags...)...)
+		see("authz serve", want, append([]string{"serve", "--limits", file}, flags...)...)
 	}
-	check(`expected one of "serve", "check", "explain", "compile", "replay", ...`)
-	check("unexpected argument help", "help")
-	check("missing flags: --limits=FILE|DIR", "serve")
+	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "version"`)
+	see("authz scripts", `expected one of "list", "load"`, "scripts")
+	see("authz", "unexpected argument help", "help")
+	see("authz", "unknown flag --fast", "--fast")
+	see("authz doctor", "unknown flag --fast", "doctor", "--fast")
+	see("authz scripts load", "unexpected argument it", "scripts", "load", "it")
+	see("authz serve", "missing flags: --limits=FILE|DIR", "serve")
 	serve(`--socket-mode: "abc", want an octal mode, such as 0660`, "--socket-mode=abc")
 	serve(`--socket-mode: "1000", want an octal mode, such as 0660`, "--socket-mode=1000")
 	serve(`serve: --retry-after-max=1.5s: want whole seconds, such as 60s, or 0`, "--retry-after-max=1.5s")
@@ -193,6 +199,13 @@ rate  = "1000/s"
 burst = 2000
 [override.plan.bob]
 rate = "unlimited"
+[limit.guest]
+match     = { path = "/guest" }
+key       = ["header:X-User", "cookie:s"]
+missing   = "share"
+algorithm = "token_bucket"
+rate      = "10/s"
+initial   = 0.3
 [limit.total]
 match     = { path = "/total" }
 key       = []
@@ -213,6 +226,17 @@ limit.login: sliding_window, 5/m, cost 1, on_error local
   key   ip=203.0.113.9
   redis authz:v1:{ip=203.0.113.9}:login:sw
 `, "--method=POST", "--host=Example.com:443", "--uri=//login/?x", "--ip=203.0.113.9", "-H", "X-User: ann")
+	// what stands for a part that is missing
+	check(`exit 0
+limit.burst: token_bucket, 10/s, burst 20, cost 1, on_error local, shadow
+  key   host=example.com|ip=203.0.113.9 (header:x-user is absent: the ip stands for it)
+  redis authz:v1:{host=example.com|ip=203.0.113.9}:burst:tb
+`, "--host=example.com", "--uri=/login", "--ip=203.0.113.9")
+	check(`exit 0
+limit.guest: token_bucket, 10/s, burst 10, initial 3, cost 1, on_error local
+  key   header:x-user=ann|cookie:s= (cookie:s is absent: shared by all such requests)
+  redis authz:v1:{header:x-user=ann|cookie:s=}:guest:tb
+`, "--uri=/guest", "-H", "X-User: ann")
 	check("exit 0\nadmitted: no rule meets it\n")
 	check("exit 0\nblocked by deny rule env\n", "--uri=/.env")
 	check("exit 0\nadmitted by allow rule probes\n", "--uri=/healthz")

@@ -41,10 +41,18 @@ type doctor struct {
 	keys   []string      // that may be there
 
 	everlasting bool // the account may not have a log expire
+
+	broken map[string]string // what is wrong with scripts, by name, on any server
 }
 
-// patience is how long the doctor waits for an answer: longer than authz would, to see what is slow.
-const patience = 5 * time.Second
+// patience is how long the doctor waits for an answer: longer than authz would, to see what is slow. The
+// first answer, which may never come, is awaited for firstPatience.
+const (
+	patience      = 5 * time.Second
+	firstPatience = 2 * time.Second
+)
+
+func (d *doctor) first() time.Duration { return max(firstPatience, d.RedisTimeout) }
 
 func (f *doctorCmd) Run(c *console) error {
 	if err := redisscripts.Verify(); err != nil {
@@ -64,7 +72,7 @@ func (f *doctorCmd) Run(c *console) error {
 		return err
 	}
 	defer redis.Close()
-	d := &doctor{doctorCmd: f, redis: redis, report: func(word, what, text string) {
+	d := &doctor{doctorCmd: f, redis: redis, broken: map[string]string{}, report: func(word, what, text string) {
 		fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text)
 	}}
 	d.examine(set)
@@ -76,7 +84,7 @@ func (f *doctorCmd) Run(c *console) error {
 
 // examine looks at all servers, and then at the limits if there are some.
 func (d *doctor) examine(set *limits.Set) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), d.first())
 	defer cancel()
 	servers, err := d.redis.Servers(ctx)
 	if err != nil {
@@ -93,7 +101,10 @@ func (d *doctor) examine(set *limits.Set) {
 			continue
 		}
 		d.keys, d.name = nil, d.newName()
-		d.identity()
+		if !d.identity() {
+			set = nil
+			continue
+		}
 		d.clock()
 		d.memory()
 		d.account()

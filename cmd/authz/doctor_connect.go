@@ -6,25 +6,53 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"time"
+
+	"authz/store"
 )
 
 // whyNot says why there is no connection: an error, or what the other side speaks instead.
 func (d *doctor) whyNot(err error) string {
 	scheme, _, _ := strings.Cut(d.Redis, "://")
+	silent := store.Kind(err) == "timeout"
 	for _, addr := range d.addresses() {
 		switch {
-		case scheme == "redis" && speaksTLS(addr):
+		case scheme == "redis" && !silent && speaksTLS(addr): // who speaks TLS does not wait after a HELLO
 			return "the server speaks TLS, want rediss://"
 		case scheme == "rediss" && speaksRedis(addr):
 			return "the server speaks no TLS, want redis://"
 		}
 	}
-	if strings.Contains(err.Error(), "cluster support disabled") {
-		return "the server is no node of a cluster, want a URL without cluster: " + inShort(err)
+	text := inShort(err)
+	switch {
+	case silent && d.RedisTimeout < firstPatience:
+		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.RedisTimeout, firstPatience, text)
+	case silent:
+		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.RedisTimeout, text)
+	case strings.Contains(text, "cluster support disabled"):
+		return "the server is no node of a cluster, want a URL without cluster: " + text
+	case noCluster.MatchString(text):
+		return "are these Sentinels? want ?master=NAME in the URL: " + text
+	case strings.Contains(text, "DB index is out of range"):
+		return "the server has no such database as the URL names: " + text
 	}
-	return inShort(err)
+	return text
+}
+
+// noCluster is what a Sentinel says when it is asked for the slots.
+var noCluster = regexp.MustCompile("(?i)unknown command [`']cluster\\b")
+
+// emptyFile names a file that ought to have a password, and has none.
+func (d *doctor) emptyFile() string {
+	for _, file := range []string{d.RedisPasswordFile, d.RedisSentinelPasswordFile} {
+		if text, err := os.ReadFile(file); err == nil && len(strings.TrimRight(string(text), "\r\n")) == 0 {
+			return ", and " + file + " is empty"
+		}
+	}
+	return ""
 }
 
 // addresses are the hosts of the URL with their ports.

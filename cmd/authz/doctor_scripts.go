@@ -84,11 +84,13 @@ func (d *doctor) lacks(words []any, err error) string {
 func (d *doctor) scripts() {
 	var said findings
 	for _, s := range redisscripts.All() {
-		if d.everlasting && (s.Name == redisscripts.Take().Name || s.Name == limits.SlidingWindow.String()) {
-			said.add(s.Name, "not tried, since without +pexpire what they write would stay for ever")
-			continue
+		text := "not tried, since without +pexpire what they write would stay for ever"
+		if !d.everlasting || s.Name != redisscripts.Take().Name && s.Name != limits.SlidingWindow.String() {
+			text = d.try(s)
 		}
-		said.add(s.Name, d.try(s))
+		if said.add(s.Name, text); text != "" {
+			d.broken[s.Name] = text
+		}
 	}
 	for _, text := range said.texts {
 		if names := strings.Join(said.names[text], ", "); text == "" {
@@ -236,23 +238,4 @@ func (d *doctor) speed() {
 	} else {
 		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", in(took[n/2]), in(slowest), n, d.RedisTimeout)
 	}
-}
-
-// limits tries the numbers of all limits, and charges nothing.
-func (d *doctor) limits(set *limits.Set) {
-	var checks []limits.Check
-	for _, l := range set.Limits() {
-		if !l.Rate.Unlimited && l.Rate.Count > 0 {
-			checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(d.key(l.Name, l.Algorithm.Code())), Cost: 1})
-		}
-	}
-	if _, err := d.redis.Take(context.Background(), 0, checks, true, nil); err != nil {
-		d.wrong("limits", "%s", advice(err))
-		return
-	}
-	if d.RedisTimeout >= longestAnswer && slices.ContainsFunc(set.Limits(), holds) {
-		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", longestAnswer)
-		return
-	}
-	d.well("limits", "%d, which one call can decide", len(set.Limits()))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,17 +13,24 @@ import (
 // connection says whether Redis answers at all.
 func (d *doctor) connection(name string) bool {
 	start := time.Now()
-	_, err := d.do("hello")
+	ctx, cancel := context.WithTimeout(context.Background(), d.first())
+	defer cancel()
+	_, err := d.server.Do(ctx, "hello")
 	took := time.Since(start)
 	switch kind := store.Kind(err); kind {
-	case "timeout", "network", "pool", "other", "malformed":
-		if kind == "other" && strings.HasPrefix(err.Error(), "ERR ") {
-			break // it does not know HELLO
+	case "timeout", "network", "pool", "malformed":
+		d.wrong("connection", "%s: %s", name, d.whyNot(err))
+		return false
+	case "other", "noperm":
+		// Either Redis does not know HELLO, or it refuses what each connection begins with, and says the same
+		// whatever is asked.
+		if _, again := d.do("get", d.key("connection", "text")); again == nil || again.Error() != err.Error() {
+			break
 		}
 		d.wrong("connection", "%s: %s", name, d.whyNot(err))
 		return false
 	case "noauth":
-		d.wrong("connection", "%s: user or password are refused: %s", name, inShort(err))
+		d.wrong("connection", "%s: user or password are refused%s: %s", name, d.emptyFile(), inShort(err))
 		return false
 	case "loading":
 		d.wrong("connection", "%s: try again when it has loaded its data: %s", name, inShort(err))
@@ -36,12 +44,12 @@ func (d *doctor) connection(name string) bool {
 	return true
 }
 
-// identity says what it is.
-func (d *doctor) identity() {
+// identity says what it is, and whether that may keep buckets at all.
+func (d *doctor) identity() bool {
 	about, err := d.about()
 	if err != nil {
 		d.unknown("server", "neither HELLO nor INFO say which Redis this is, want %s or later: %s", oldest, inShort(err))
-		return
+		return true
 	}
 	name, old := tooOld(about)
 	if old {
@@ -57,6 +65,7 @@ func (d *doctor) identity() {
 	case !old:
 		d.well("server", "%s, %s, %s", name, about["mode"], about["role"])
 	}
+	return about["mode"] != "sentinel"
 }
 
 // about is what a server says of itself: HELLO tells it whatever the account may do, or INFO.

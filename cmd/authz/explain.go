@@ -222,7 +222,7 @@ func tellLimits(w io.Writer, m *limits.Match, nowUS int64) {
 		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, whose(schedule, !rate.Unlimited))
 	}
 	for i := range m.Checks {
-		tellCheck(w, &m.Checks[i], nowUS)
+		tellCheck(w, m, &m.Checks[i], nowUS)
 	}
 	for _, l := range m.Missing {
 		counted := slices.ContainsFunc(m.Checks, func(c limits.Check) bool { return c.Limit == l })
@@ -232,10 +232,13 @@ func tellLimits(w io.Writer, m *limits.Match, nowUS int64) {
 	}
 }
 
-func tellCheck(w io.Writer, c *limits.Check, nowUS int64) {
+func tellCheck(w io.Writer, m *limits.Match, c *limits.Check, nowUS int64) {
 	fmt.Fprintf(w, "limit.%s: %s, %s", c.Limit.Name, c.Limit.Algorithm, c.Rate)
 	if c.Rate.Burst > 0 {
 		fmt.Fprintf(w, ", burst %d", c.Rate.Burst)
+	}
+	if c.Rate.Initial > 0 {
+		fmt.Fprintf(w, ", initial %d", c.Rate.Initial)
 	}
 	rate, schedule := c.Limit.InForce(nowUS)
 	fmt.Fprintf(w, "%s, cost %d, on_error %s", whose(schedule, c.Rate != rate), c.Cost, c.Limit.OnError)
@@ -246,7 +249,7 @@ func tellCheck(w io.Writer, c *limits.Check, nowUS int64) {
 	if len(key) == 0 {
 		key = []byte("everybody")
 	}
-	fmt.Fprintf(w, "\n  key   %s\n  redis %s\n", key, c.Key)
+	fmt.Fprintf(w, "\n  key   %s%s\n  redis %s\n", key, instead(c.Limit, m), c.Key)
 }
 
 // whose marks numbers that are not those which the limit itself wrote. The KEY of an override may be a
@@ -259,6 +262,18 @@ func whose(schedule string, overridden bool) string {
 		return " (by schedule " + schedule + ")"
 	}
 	return ""
+}
+
+// instead says what stands for the parts of the limit's key that the request lacks, if it lacks any and is
+// counted nevertheless.
+func instead(l *limits.Limit, m *limits.Match) string {
+	switch {
+	case !slices.Contains(m.Missing, l):
+		return ""
+	case l.Missing() == "ip":
+		return " (" + absent(l, m) + ": the ip stands for it)"
+	}
+	return " (" + absent(l, m) + ": shared by all such requests)"
 }
 
 // absent says which parts of the limit's key the request lacks.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -56,7 +58,8 @@ func main() {
 func run(args []string, c *console) int {
 	ctx, err := parse(args, &commands{}, c)
 	if err != nil {
-		fmt.Fprintf(c.err, "authz: %v; see authz --help\n", err)
+		text, command := misused(err)
+		fmt.Fprintf(c.err, "authz: %s; see %s --help\n", text, command)
 		return 2
 	}
 	err = ctx.Run()
@@ -80,4 +83,25 @@ func parse(args []string, into *commands, c *console) (*kong.Context, error) {
 		panic("BUG: " + err.Error())
 	}
 	return parser.Parse(args)
+}
+
+// misused says what is wrong with a command line, and of which command it is.
+func misused(err error) (text, command string) {
+	text, command = err.Error(), "authz"
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || wrong.Context == nil {
+		return text, command
+	}
+	node := wrong.Context.Selected()
+	if node == nil {
+		node = wrong.Context.Model.Node
+	}
+	if strings.HasPrefix(text, "expected one of ") { // the first five, says kong
+		var names []string
+		for _, child := range node.Children {
+			names = append(names, strconv.Quote(child.Name))
+		}
+		text = "expected one of " + strings.Join(names, ", ")
+	}
+	return text, node.FullPath()
 }

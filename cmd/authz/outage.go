@@ -32,7 +32,8 @@ type outage struct {
 // A line is what the log has of a kind of failure.
 type line struct {
 	said    time.Time
-	leftOut int // since then
+	leftOut int       // since then
+	latest  time.Time // failure
 }
 
 const lineEvery = 30 * time.Second
@@ -50,15 +51,20 @@ func (o *outage) failed(err error) {
 	o.latest, o.kind = now, store.Kind(err)
 	o.failures++
 	l := o.line(o.kind)
+	l.latest = now
 	if now.Sub(l.said) < lineEvery {
 		l.leftOut++
 		return
 	}
-	attrs := []any{"kind", o.kind, "error", err.Error()}
+	text := err.Error()
+	if o.kind == "noperm" {
+		text += "; see authz doctor" // which names all that the account lacks
+	}
+	attrs := []any{"kind", o.kind, "error", text}
 	if l.leftOut > 0 {
 		attrs = append(attrs, "left_out", l.leftOut)
 	}
-	*l = line{said: now}
+	*l = line{said: now, latest: now}
 	o.log.Warn("the store cannot answer, on_error decides", attrs...)
 }
 
@@ -113,10 +119,15 @@ func (o *outage) end(ping bool) {
 	}
 }
 
-// failing is the kind of failure that goes on though the store answers pings, "" when there is none.
+// failing is the kind of failure that goes on though the store answers pings, "" when there is none. An
+// account may lack what some limits need: that others are answered says nothing of these, which go on
+// until none has failed for lineEvery.
 func (o *outage) failing() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if l := o.lines["noperm"]; l != nil && time.Since(l.latest) < lineEvery {
+		return "noperm"
+	}
 	if !o.on.Load() || o.heard.Load() || slices.Contains(pinged, o.kind) {
 		return ""
 	}
@@ -125,7 +136,7 @@ func (o *outage) failing() string {
 
 // awaitRedis says that Redis is not ready, and when it is; then it calls ready.
 func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
-	o.log.Warn("Redis is not ready, on_error decides until it is", "redis", where, "kind", store.Kind(err), "error", err.Error())
+	o.log.Warn("Redis is not ready, on_error decides until it is, see authz doctor", "redis", where, "kind", store.Kind(err), "error", err.Error())
 	go func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()

@@ -109,6 +109,35 @@ func TestTheLogsLastWordOfTheStoreIsTrue(t *testing.T) {
 	})
 }
 
+// An account may lack what one limit needs: the answers to the others do not end that.
+func TestWhatAnAccountMayNotDoGoesOnThoughOthersAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, out := lines()
+		o := &outage{log: log}
+		check := func(want string) {
+			t.Helper()
+			o.answered()
+			if got := o.failing(); got != want {
+				t.Errorf("failing is %q, want %q", got, want)
+			}
+		}
+		o.failed(said("NOPERM no permissions"))
+		if want := "level=WARN msg=\"the store cannot answer, on_error decides\" kind=noperm error=\"NOPERM no permissions; see authz doctor\"\n"; out.String() != want {
+			t.Errorf("logged\n%swant\n%s", out.String(), want)
+		}
+		check("noperm")
+		o.failed(said("OOM command not allowed"))
+		check("noperm")
+		time.Sleep(lineEvery - 1)
+		check("noperm")
+		time.Sleep(1)
+		check("")
+		o.failed(said("NOPERM no permissions"))
+		o.failed(said("NOPERM no permissions")) // which is left out of the log
+		check("noperm")
+	})
+}
+
 func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, out := lines()
@@ -131,7 +160,7 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 			}
 			out.Reset()
 		}
-		check("level=WARN msg=\"Redis is not ready, on_error decides until it is\" redis=redis://h:1 kind=timeout error=\"context deadline exceeded\"\n")
+		check("level=WARN msg=\"Redis is not ready, on_error decides until it is, see authz doctor\" redis=redis://h:1 kind=timeout error=\"context deadline exceeded\"\n")
 		time.Sleep(time.Hour)
 		check("")
 		down.Store(false)

@@ -132,7 +132,7 @@ func (f *proveCmd) Run(c *console) error {
 
 // usage says what is wrong with the command line.
 func (c *console) usage(format string, a ...any) error {
-	fmt.Fprintf(c.err, "authz: prove: "+format+"; see authz --help\n", a...)
+	fmt.Fprintf(c.err, "authz: prove: "+format+"; see authz prove --help\n", a...)
 	return exit(2)
 }
 

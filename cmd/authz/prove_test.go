@@ -16,7 +16,7 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	}
 	usage := func(want string, args ...string) {
 		t.Helper()
-		check("exit 2\nauthz: "+want+"; see authz --help\n", args...)
+		check("exit 2\nauthz: "+want+"; see authz prove --help\n", args...)
 	}
 	url, limits := "--url=http://127.0.0.1/", "--limits="+file
 	usage("prove: --url=: want http://HOST/PATH or https://HOST/PATH", limits)

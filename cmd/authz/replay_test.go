@@ -101,7 +101,7 @@ func TestReplayNamesAFlagThatIsWrong(t *testing.T) {
 	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
 	check := func(want string, args ...string) {
 		t.Helper()
-		if got := command(t, "", "", append([]string{"replay", "--limits", limits}, args...)...); got != "exit 2\nauthz: "+want+"; see authz --help\n" {
+		if got := command(t, "", "", append([]string{"replay", "--limits", limits}, args...)...); got != "exit 2\nauthz: "+want+"; see authz replay --help\n" {
 			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
 		}
 	}

@@ -16,6 +16,7 @@ local KINDS = {
 local PHRASES = {
     {"ACL failure in script", "noperm"}, {"The user executing the script can't", "noperm"},
     {"unauthenticated multibulk length", "noauth"}, -- an EVALSHA of more than ten words
+    {"unauthenticated bulk length", "noauth"}, -- a script of more than 16 KB
     {"invalid password", "noauth"}, {"called without any password configured", "noauth"},
     {"but no password is set", "noauth"}, {"max number of clients", "pool"},
     {"while the cluster is down", "clusterdown"},

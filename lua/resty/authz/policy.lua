@@ -184,7 +184,7 @@ local function load_file(path, pause, problem_of)
     set, err = read_set(text, pause)
     err = err or problem_of(set)
     if err then
-        return nil, nil, path .. ": " .. err
+        return nil, nil, path .. ": " .. err:gsub("%c", " ") -- the file's own text would break the log's lines
     end
     return set, text:sub(1, HEAD_BYTES)
 end
