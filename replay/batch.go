@@ -4,15 +4,15 @@ import (
 	"authz/limits"
 )
 
-// A batch is a chunk of a log, and what has been made of it.
+// A batch is what has been made of a chunk of a log. It needs the text no more.
 type batch struct {
-	text  []byte // whole lines
 	lines int64
 
 	times    []int64   // of each request, in the order of their lines
 	outcomes []outcome // of each request, one a policy
 	checks   []limits.Check
 	keys     []byte // of the checks
+	bytes    int    // of all these, about
 	left     int    // requests that are not decided yet
 
 	flawed  [flaws]flawed
@@ -56,15 +56,15 @@ func newMatcher(n *fieldNames, policies []*policy) *matcher {
 	return &matcher{reader: newAttrsReader(n, policies), policies: policies, match: make([]limits.Match, len(policies))}
 }
 
-// fill makes requests of the text of b, whose lines have this format.
-func (m *matcher) fill(b *batch, format *bound) {
+// fill makes requests of whole lines that have this format.
+func (m *matcher) fill(b *batch, text []byte, format *bound) {
 	b.lines, b.times, b.outcomes, b.checks, b.keys = 0, b.times[:0], b.outcomes[:0], b.checks[:0], b.keys[:0]
 	b.flawed, b.unknown, b.exact = [flaws]flawed{}, 0, false
 	clear(b.said)
 	for _, c := range b.counts {
 		clear(c)
 	}
-	for rest := b.text; len(rest) > 0; {
+	for rest := text; len(rest) > 0; {
 		var line []byte
 		line, rest = cutLine(rest)
 		b.lines++
@@ -90,6 +90,7 @@ func (m *matcher) fill(b *batch, format *bound) {
 		}
 	}
 	b.left = len(b.times)
+	b.bytes = 64*(2*len(b.times)+len(b.outcomes)+len(b.checks)) + len(b.keys)
 	copy(b.seen, m.reader.fields.seen)
 }
 

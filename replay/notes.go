@@ -15,6 +15,9 @@ func (l LogReport) notes() (all []string) {
 	if l.Late > 0 {
 		all = append(all, count(l.Late, "request")+" came too late to be put in order, and counted at the time of those before")
 	}
+	if l.Crowded > 0 {
+		all = append(all, fmt.Sprintf("%s put in order among %d MiB of them alone: more came in the time that --reorder gives to late ones", count(l.Crowded, "request"), mostKept>>20))
+	}
 	return all
 }
 

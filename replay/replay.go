@@ -50,11 +50,12 @@ type run struct {
 	firstUS int64
 	lastUS  int64
 
-	free chan *batch
+	free  chan *batch
+	texts chan []byte
 }
 
 func newRun(o Options) *run {
-	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16)}
+	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16), texts: make(chan []byte, 16)}
 	for _, set := range []*limits.Set{o.Limits, o.Against} {
 		if set != nil {
 			r.policies = append(r.policies, newPolicy(set, o.Suggest))
@@ -127,7 +128,12 @@ func (r *run) parse(jobs <-chan *job, stopped <-chan struct{}) {
 	for {
 		select {
 		case j := <-jobs:
-			m.fill(j.batch, j.format)
+			m.fill(j.batch, j.text, j.format)
+			select {
+			case r.texts <- j.text: // for a chunk to come
+			default:
+			}
+			j.text = nil
 			close(j.done)
 		case <-stopped:
 			return
@@ -145,9 +151,8 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 	for first := true; ; first = false {
 		j := &job{batch: r.batch(), format: format, done: make(chan struct{})}
 		if first {
-			j.batch.text = s.chunk
-			s.chunk = nil
-		} else if j.batch.text, j.err = s.log.next(j.batch.text); j.err == nil && len(j.batch.text) == 0 {
+			j.text, s.chunk = s.chunk, nil
+		} else if j.text, j.err = s.log.next(r.text()); j.err == nil && len(j.text) == 0 {
 			return
 		}
 		select {
@@ -164,6 +169,16 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 		case <-stopped:
 			return
 		}
+	}
+}
+
+// text is memory for a chunk; nil if none has been used before.
+func (r *run) text() []byte {
+	select {
+	case text := <-r.texts:
+		return text
+	default:
+		return nil
 	}
 }
 
@@ -236,6 +251,7 @@ func (r *run) decide(q request) {
 		r.compared.take(r.policies[1], r.policies[0])
 	}
 	if q.batch.left--; q.batch.left == 0 {
+		q.stream.kept -= q.batch.bytes
 		r.recycle(q.batch)
 	}
 }

@@ -34,7 +34,8 @@ type LogReport struct {
 	Format   string   `json:"format"`
 	Lines    int64    `json:"lines"`
 	Requests int64    `json:"requests"`
-	Late     int64    `json:"late"` // requests that came too late to be put in their place
+	Late     int64    `json:"late"`              // requests that came too late to be put in their place
+	Crowded  int64    `json:"crowded,omitempty"` // requests that were put in order among those alone that memory has room for
 	Broken   []Broken `json:"broken"`
 }
 
@@ -161,7 +162,7 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		if s.format != nil {
 			format = s.format.String()
 		}
-		out.Logs = append(out.Logs, LogReport{s.log.name, format, s.lines, s.requests, s.late, s.brokenLines()})
+		out.Logs = append(out.Logs, LogReport{s.log.name, format, s.lines, s.requests, s.late, s.crowded, s.brokenLines()})
 		out.Requests += s.requests
 	}
 	if out.Requests == 0 {
