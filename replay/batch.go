@@ -20,7 +20,7 @@ type batch struct {
 	exact   bool       // some time has a fraction of a second
 	seen    []bool     // fields by place
 	counts  [][]counts // by policy, by limit
-	said    map[string]int64
+	said    [otherWord + 1]int64 // what limit_req did
 }
 
 // An outcome is what the rules of a policy say of a request.
@@ -38,7 +38,7 @@ type flawed struct{ lines, first int64 }
 type counts struct{ missing, unlimited int64 }
 
 func newBatch(n *fieldNames, policies []*policy) *batch {
-	b := &batch{seen: make([]bool, n.size()), said: map[string]int64{}}
+	b := &batch{seen: make([]bool, n.size())}
 	for _, p := range policies {
 		b.counts = append(b.counts, make([]counts, len(p.limits)))
 	}
@@ -60,7 +60,7 @@ func newMatcher(n *fieldNames, policies []*policy) *matcher {
 func (m *matcher) fill(b *batch, text []byte, format *bound) {
 	b.lines, b.times, b.outcomes, b.checks, b.keys = 0, b.times[:0], b.outcomes[:0], b.checks[:0], b.keys[:0]
 	b.flawed, b.unknown, b.exact = [flaws]flawed{}, 0, false
-	clear(b.said)
+	b.said = [otherWord + 1]int64{}
 	for _, c := range b.counts {
 		clear(c)
 	}
@@ -82,7 +82,7 @@ func (m *matcher) fill(b *batch, text []byte, format *bound) {
 			b.unknown++
 		}
 		if said := m.reader.fields.values[placeLimitReq]; said != nil {
-			b.said[string(said)]++
+			b.said[wordOf(said)]++
 		}
 		for i, p := range m.policies {
 			p.set.Match(m.reader.attrsOf(i), &m.match[i])

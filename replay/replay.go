@@ -46,7 +46,7 @@ type run struct {
 	seen    []bool // fields by place
 	unknown int64  // requests without an address
 	exact   bool   // some time has a fraction of a second
-	said    map[string]int64
+	said    [otherWord + 1]int64
 	firstUS int64
 	lastUS  int64
 
@@ -55,7 +55,7 @@ type run struct {
 }
 
 func newRun(o Options) *run {
-	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16), texts: make(chan []byte, 16)}
+	r := &run{Options: o, free: make(chan *batch, 16), texts: make(chan []byte, 16)}
 	for _, set := range []*limits.Set{o.Limits, o.Against} {
 		if set != nil {
 			r.policies = append(r.policies, newPolicy(set, o.Suggest))

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +45,8 @@ type Broken struct {
 	First int64  `json:"first_line"` // counted from 1
 }
 
-// Said is how often limit_req said something, such as REJECTED; "-" where no zone applied.
+// Said is how often limit_req said something, such as REJECTED; "-" where no zone applied, "other" for what
+// it never says.
 type Said struct {
 	Status   string `json:"status"`
 	Requests int64  `json:"requests"`
@@ -169,9 +169,11 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		return nil, nothing(streams)
 	}
 	none := out.Requests
-	for _, word := range slices.Sorted(maps.Keys(r.said)) {
-		out.LimitReq = append(out.LimitReq, Said{word, r.said[word]})
-		none -= r.said[word]
+	for word, n := range r.said {
+		if n > 0 {
+			out.LimitReq = append(out.LimitReq, Said{wordNames[word], n})
+			none -= n
+		}
 	}
 	if r.seen[placeLimitReq] && none > 0 {
 		out.LimitReq = append(out.LimitReq, Said{"-", none})
