@@ -16,10 +16,10 @@ type batch struct {
 	left     int    // requests that are not decided yet
 
 	flawed  [flaws]flawed
-	unknown int64      // requests without a readable address
-	exact   bool       // some time has a fraction of a second
-	seen    []bool     // fields by place
-	counts  [][]counts // by policy, by limit
+	unknown int64                // requests without a readable address
+	exact   bool                 // some time has a fraction of a second
+	seen    []bool               // fields by place
+	counts  [][]counts           // by policy, by limit
 	said    [otherWord + 1]int64 // what limit_req did
 }
 

@@ -6,6 +6,7 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 
@@ -87,7 +88,7 @@ func (r *run) replay(logs []Log) ([]*stream, error) {
 	return streams, nil
 }
 
-// open sees what each log is. Its first chunk is read for that, and is the first to be parsed.
+// open sees what each log is.
 func (r *run) open(logs []Log) ([]*stream, error) {
 	ahead := max(1, 2*runtime.GOMAXPROCS(0)/len(logs))
 	var streams []*stream
@@ -97,17 +98,37 @@ func (r *run) open(logs []Log) ([]*stream, error) {
 			return nil, err
 		}
 		s := &stream{log: lines, format: r.Format, queue: make(chan *job, ahead), reorderUS: r.ReorderUS}
-		if s.chunk, err = lines.next(nil); err != nil {
-			return nil, err
-		}
 		if s.format == nil {
-			if s.format, err = detect(l.Name, s.chunk, r.names); err != nil {
+			if err := r.findFormat(s); err != nil {
 				return nil, err
 			}
 		}
 		streams = append(streams, s)
 	}
 	return streams, nil
+}
+
+// findFormat reads chunks until one has a format. They are the first to be parsed.
+func (r *run) findFormat(s *stream) error {
+	lines := 0
+	for range mostGuessed {
+		chunk, err := s.log.next(nil)
+		if err != nil {
+			return err
+		}
+		if len(chunk) == 0 {
+			break
+		}
+		s.chunks = append(s.chunks, chunk)
+		if s.format = detect(chunk, r.names); s.format != nil {
+			return nil
+		}
+		lines += bytes.Count(bytes.TrimSuffix(chunk, []byte("\n")), []byte("\n")) + 1
+	}
+	if lines == 0 { // an empty log has no format
+		return nil
+	}
+	return fmt.Errorf("%s: none of the first %d lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it", s.log.name, lines)
 }
 
 // start reads the logs and parses them in the background. The func that it returns ends that; it waits for
@@ -148,10 +169,10 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 		return
 	}
 	format := s.format.bind(r.names)
-	for first := true; ; first = false {
+	for {
 		j := &job{batch: r.batch(), format: format, done: make(chan struct{})}
-		if first {
-			j.text, s.chunk = s.chunk, nil
+		if len(s.chunks) > 0 {
+			j.text, s.chunks = s.chunks[0], s.chunks[1:]
 		} else if j.text, j.err = s.log.next(r.text()); j.err == nil && len(j.text) == 0 {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 type stream struct {
 	log    *lineReader
 	format *Format
-	chunk  []byte    // the first, which its format was found out from
+	chunks [][]byte  // the first, which its format was found out from
 	queue  chan *job // in the order of the log
 
 	batch *batch // that requests are taken from
