@@ -4,23 +4,23 @@ import (
 	"authz/limits"
 )
 
-// A batch is a chunk of a log, and what has been made of it.
+// A batch is what has been made of a chunk of a log. It needs the text no more.
 type batch struct {
-	text  []byte // whole lines
 	lines int64
 
 	times    []int64   // of each request, in the order of their lines
 	outcomes []outcome // of each request, one a policy
 	checks   []limits.Check
 	keys     []byte // of the checks
+	bytes    int    // of all these, about
 	left     int    // requests that are not decided yet
 
 	flawed  [flaws]flawed
-	unknown int64      // requests without a readable address
-	exact   bool       // some time has a fraction of a second
-	seen    []bool     // fields by place
-	counts  [][]counts // by policy, by limit
-	said    map[string]int64
+	unknown int64                // requests without a readable address
+	exact   bool                 // some time has a fraction of a second
+	seen    []bool               // fields by place
+	counts  [][]counts           // by policy, by limit
+	said    [otherWord + 1]int64 // what limit_req did
 }
 
 // An outcome is what the rules of a policy say of a request.
@@ -37,38 +37,38 @@ type flawed struct{ lines, first int64 }
 // counts are those of a limit that do not depend on the order of requests.
 type counts struct{ missing, unlimited int64 }
 
-func newBatch(n *fieldNames, sets []*limits.Set) *batch {
-	b := &batch{seen: make([]bool, n.size()), said: map[string]int64{}}
-	for _, set := range sets {
-		b.counts = append(b.counts, make([]counts, len(set.Limits())))
+func newBatch(n *fieldNames, policies []*policy) *batch {
+	b := &batch{seen: make([]bool, n.size())}
+	for _, p := range policies {
+		b.counts = append(b.counts, make([]counts, len(p.limits)))
 	}
 	return b
 }
 
 // A matcher parses batches and matches their requests.
 type matcher struct {
-	maker *maker
-	sets  []*limits.Set
-	match []limits.Match
+	reader   *attrsReader
+	policies []*policy
+	match    []limits.Match
 }
 
-func newMatcher(n *fieldNames, sets []*limits.Set) *matcher {
-	return &matcher{maker: newMaker(n, sets), sets: sets, match: make([]limits.Match, len(sets))}
+func newMatcher(n *fieldNames, policies []*policy) *matcher {
+	return &matcher{reader: newAttrsReader(n, policies), policies: policies, match: make([]limits.Match, len(policies))}
 }
 
-// fill makes requests of the text of b, whose lines have this format.
-func (m *matcher) fill(b *batch, format *bound) {
+// fill makes requests of whole lines that have this format.
+func (m *matcher) fill(b *batch, text []byte, format *bound) {
 	b.lines, b.times, b.outcomes, b.checks, b.keys = 0, b.times[:0], b.outcomes[:0], b.checks[:0], b.keys[:0]
 	b.flawed, b.unknown, b.exact = [flaws]flawed{}, 0, false
-	clear(b.said)
+	b.said = [otherWord + 1]int64{}
 	for _, c := range b.counts {
 		clear(c)
 	}
-	for rest := b.text; len(rest) > 0; {
+	for rest := text; len(rest) > 0; {
 		var line []byte
 		line, rest = cutLine(rest)
 		b.lines++
-		timeUS, flaw := m.maker.make(line, format)
+		timeUS, flaw := m.reader.read(line, format)
 		if flaw != flawless {
 			f := &b.flawed[flaw]
 			if f.lines++; f.first == 0 {
@@ -78,19 +78,20 @@ func (m *matcher) fill(b *batch, format *bound) {
 		}
 		b.times = append(b.times, timeUS)
 		b.exact = b.exact || timeUS%1e6 != 0
-		if !m.maker.attrs.IP.IsValid() {
+		if !m.reader.attrs.IP.IsValid() {
 			b.unknown++
 		}
-		if said := m.maker.fields.values[placeLimitReq]; said != nil {
-			b.said[string(said)]++
+		if said := m.reader.fields.values[placeLimitReq]; said != nil {
+			b.said[wordOf(said)]++
 		}
-		for i, set := range m.sets {
-			set.Match(m.maker.attrsOf(i), &m.match[i])
+		for i, p := range m.policies {
+			p.set.Match(m.reader.attrsOf(i), &m.match[i])
 			b.take(&m.match[i], b.counts[i])
 		}
 	}
 	b.left = len(b.times)
-	copy(b.seen, m.maker.fields.seen)
+	b.bytes = 64*(2*len(b.times)+len(b.outcomes)+len(b.checks)) + len(b.keys)
+	copy(b.seen, m.reader.fields.seen)
 }
 
 // take keeps what a match has found: its memory is used again.

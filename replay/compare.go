@@ -27,11 +27,11 @@ func (c *comparison) take(before, after *policy) {
 }
 
 // count takes in a refusal: by whom and, if it is a limit's, of which key.
-func (d *difference) count(a *answer) {
+func (d *difference) count(by *decision) {
 	d.requests++
-	d.name = append(append(d.name[:0], a.table...), a.name...)
-	if a.check != nil {
-		d.name = append(append(d.name, ' '), whose(a.check.Identity())...)
+	d.name = append(append(d.name[:0], by.table...), by.name...)
+	if by.check != nil {
+		d.name = append(append(d.name, ' '), whose(by.check.Identity())...)
 	}
 	row, _ := d.keys.of(d.name)
 	row.requests++

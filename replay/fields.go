@@ -59,11 +59,11 @@ var known = map[string]place{
 // short is what some logs call a header.
 var short = map[string]string{"user_agent": "user-agent", "agent": "user-agent", "ua": "user-agent", "referer": "referer", "referrer": "referer"}
 
-func newFieldNames(policies ...*policyText) *fieldNames {
+func newFieldNames(policies []*policy) *fieldNames {
 	n := &fieldNames{places: maps.Clone(known)}
 	headers, cookies := map[string]bool{}, map[string]bool{}
 	for _, p := range policies {
-		p.eachRead(func(r read) {
+		p.text.eachRead(func(r read) {
 			switch r.kind {
 			case readHeader:
 				headers[r.name] = true

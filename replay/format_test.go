@@ -66,12 +66,11 @@ func TestALogFormatIsTakenOutOfAnNginxConf(t *testing.T) {
 	check("log_format a '$msec $uri';", "", "a false <msec> <uri>")
 }
 
-func TestTheFormatOfALogIsThatOfItsFirstGoodLines(t *testing.T) {
+func TestTheFormatOfALogIsThatOfMostOfItsFirstLines(t *testing.T) {
 	check := func(want string, lines ...string) {
 		t.Helper()
-		f, err := detect("access.log", []byte(strings.Join(lines, "\n")+"\n"), newFieldNames())
-		got := fmt.Sprint(err)
-		if err == nil {
+		got := "none"
+		if f := detect([]byte(strings.Join(lines, "\n")+"\n"), newFieldNames(nil)); f != nil {
 			got = f.name
 		}
 		if got != want {
@@ -79,12 +78,43 @@ func TestTheFormatOfALogIsThatOfItsFirstGoodLines(t *testing.T) {
 		}
 	}
 	const common = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 612`
+	const scanner = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01\x00" 400 0 "-" "-"`
 	check("combined", common+` "-" "curl/8.5.0"`)
 	check("combined", common+` "-" "curl/8.5.0" limit_req=PASSED rt=0.003`)
-	check("combined", "junk", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03" 400 0 "-" "-"`, common+` "-" "a \"quoted\" agent"`)
+	check("combined", "junk", scanner, common+` "-" "a \"quoted\" agent"`)
+	check("combined", scanner)
+	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET /\x00 HTTP/1.1" 400 0 "-" "-"`)
+	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "-" 400 0 "-" "-"`)
 	check("common", common)
 	check("json", `{"ts":1791640536,"uri":"/"}`)
 	check("ltsv", "time:2026-10-10T13:55:36Z\turi:/")
-	check(`access.log: none of the first lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it; the first line is "a b\x1b[2J"`,
-		"a b\x1b[2J")
+	check("none", "2026/10/10 13:55:36 [error] 7#7: *1 open() failed", `{"level":"info"}`, "a:b")
+}
+
+// Whatever scanners have sent first, and as much of it as they like.
+func TestJunkAtTheTopHidesNoFormat(t *testing.T) {
+	const good = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 612 "-" "-"` + "\n"
+	check := func(want, junk string) {
+		t.Helper()
+		r, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader(junk + good)}})
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(r.Logs[0])
+		}
+		if got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	check("{access.log combined 10001 1 0 0 [{not HTTP 10000 1}]}", strings.Repeat(`203.0.113.9 - - [10/Oct/2026:13:55:35 +0000] "\x16\x03\x01\x00" 400 0 "-" "-"`+"\n", 10_000))
+	check("{access.log combined 101 1 0 0 [{not in this format 100 1}]}", strings.Repeat("junk\n", 100))
+	check("{access.log combined 4 1 0 0 [{longer than 1 MiB 3 1}]}", strings.Repeat(strings.Repeat("x", 2<<20)+"\n", 3))
+}
+
+// The first line may be a secret, and the error goes to a terminal or to the log of a job.
+func TestALogInNoKnownFormatIsNamedAndNotQuoted(t *testing.T) {
+	_, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader("a secret\x1b[2J\n\nb")}})
+	const want = "access.log: none of the first 3 lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it"
+	if fmt.Sprint(err) != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
 }

@@ -12,7 +12,16 @@ import (
 //go:embed report.html
 var page string
 
-var pages = template.Must(template.New("report").Funcs(template.FuncMap{"picture": newPicture, "count": count, "share": shareOf}).Parse(page))
+var pages = template.Must(template.New("report").Funcs(template.FuncMap{
+	"picture":         newPicture,
+	"notes":           func(of interface{ notes() []string }) []string { return of.notes() },
+	"title":           LimitReport.title,
+	"suggestionTitle": LimitReport.suggestionTitle,
+	"differenceTitle": Difference.title,
+	"refuses":         RuleReport.refuses,
+	"shareOf":         shareOf,
+	"count":           count,
+}).Parse(page))
 
 // WriteHTML writes the report as a page that needs nothing else: no script, no network.
 func (r *Report) WriteHTML(w io.Writer) error { return pages.Execute(w, r) }

@@ -103,9 +103,9 @@ func TestThePageSaysWhatTheTableSays(t *testing.T) {
 	for _, want := range []string{
 		`<tr><td>deny.env</td><td class="n">1</td><td class="n">1</td><td class="n">100%</td><td></td><td></td></tr>`,
 		`<tr><td>allow.health</td><td class="n">1</td><td></td><td></td><td></td><td></td></tr>`,
-		"fixed_window, 1/m. 1 request by the numbers of an override. 100 requests by the numbers of a schedule.",
-		"Newly refused: 99 requests of 2 keys", // of the limit and of deny.env
-		"No longer refused: 0 requests of 0 keys",
+		"limit.a: fixed_window, 1/m</h2>\n<ul>\n<li>1 request by the numbers of an override</li>\n<li>100 requests by the numbers of a schedule</li>\n</ul>",
+		"<h3>newly refused: 99 requests of 2 keys</h3>", // of the limit and of deny.env
+		"<h3>no longer refused: 0 requests of 0 keys</h3>",
 		`<th>refused by, key</th><th class="n">requests</th><th></th>`,
 	} {
 		if !strings.Contains(page, want) {

@@ -17,6 +17,7 @@ type Log struct {
 const (
 	chunkBytes  = 256 << 10 // of lines that are parsed in one go
 	longestLine = 1 << 20   // bytes; no request that nginx takes is as long
+	mostGuessed = 16        // chunks whose format is looked for
 )
 
 // A lineReader cuts a log into chunks of whole lines.
@@ -103,17 +104,18 @@ func (r *lineReader) skipLine() error {
 	return nil
 }
 
-// detect finds out the format of a log from its first lines: the one that most of them have, the first
-// in the order of formats where as many have another.
-func detect(name string, chunk []byte, n *fieldNames) (*Format, error) {
+// detect finds out the format of a chunk: the one that most of its lines have, the first in the order of
+// formats where as many have another; nil if no line has any. A line that says when has the format, be there
+// a request in it or not: what scanners send is none.
+func detect(chunk []byte, n *fieldNames) *Format {
 	var best *Format
 	most := 0
 	for _, f := range formats {
-		b, m, good, rest := f.bind(n), newMaker(n, nil), 0, chunk
-		for i := 0; i < 100 && len(rest) > 0; i++ {
+		b, r, good, rest := f.bind(n), newAttrsReader(n, nil), 0, chunk
+		for len(rest) > 0 {
 			var line []byte
 			line, rest = cutLine(rest)
-			if _, flaw := m.make(line, b); flaw == flawless {
+			if _, flaw := r.read(line, b); flaw != otherFormat && flaw != noTime && flaw != tooLong {
 				good++
 			}
 		}
@@ -121,11 +123,7 @@ func detect(name string, chunk []byte, n *fieldNames) (*Format, error) {
 			best, most = f, good
 		}
 	}
-	if best == nil && len(chunk) > 0 {
-		first, _ := cutLine(chunk)
-		return nil, fmt.Errorf("%s: none of the first lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it; the first line is %.200q", name, first)
-	}
-	return best, nil
+	return best
 }
 
 // cutLine cuts the first line, without its end.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"authz/limits"
 )
 
 // total is one bucket of 3 for everybody, and a watched one by address.
@@ -112,7 +110,7 @@ func TestALineThatIsTooLongIsLeftOutAndEndsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(r.Logs[0]), "{log1 $msec $remote_addr $request_uri 6 2 0 [{longer than 1 MiB 4 1}]}"; got != want {
+	if got, want := fmt.Sprint(r.Logs[0]), "{log1 $msec $remote_addr $request_uri 6 2 0 0 [{longer than 1 MiB 4 1}]}"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -207,10 +205,42 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	}
 }
 
+// A clock that stands still, or an hour for late lines: all requests would wait.
+func TestWhatWaitsForLateLinesHasABound(t *testing.T) {
+	const lines = 1_000_000
+	line := "1791640536 203.0.113.9 /\n"
+	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(Options{Limits: loadText(t, total), Format: format, ReorderUS: 3600e6})
+	most := 0
+	streams, err := r.open([]Log{{"log", strings.NewReader(strings.Repeat(line, lines))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.start(streams)()
+	s := streams[0]
+	for s.ready(r.take) != nil {
+		most = max(most, s.kept)
+		r.decide(s.pop())
+	}
+	report, err := r.report(streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := report.Logs[0]; report.Requests != lines || l.Late != 0 || l.Crowded < lines/2 || most < mostKept || most > mostKept+chunkBytes*64 || s.kept != 0 {
+		t.Errorf("%+v, at most %d bytes at once, %d in the end; want %d requests, most of them crowded, %d bytes and a chunk", l, most, s.kept, lines, mostKept)
+	}
+	note := fmt.Sprintf("%d requests put in order among 64 MiB of them alone: more came in the time that --reorder gives to late ones", report.Logs[0].Crowded)
+	if got := report.Logs[0].notes(); len(got) != 1 || got[0] != note {
+		t.Errorf("got %q, want %q", got, note)
+	}
+}
+
 // Once memory has been found, neither a line nor a decision about a known key needs any more.
 func TestALineDoesNotAllocate(t *testing.T) {
 	set := loadText(t, threeLimits)
-	names := newFieldNames(newPolicyText(set))
 	for _, c := range []struct{ format, line string }{
 		{"combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login?x=1 HTTP/1.1" 200 612 "-" "a \x22quoted\x22 agent"` + "\n"},
 		{"json", `{"ts":1791640536.25,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/api/x","headers":{"A":["b","c"]}}}` + "\n"},
@@ -220,13 +250,14 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets := []*limits.Set{set}
-		m, b, format := newMatcher(names, sets), newBatch(names, sets), f.bind(names)
 		p := newPolicy(set, &Suggest{})
-		b.text = []byte(strings.Repeat(c.line, 100))
+		policies := []*policy{p}
+		names := newFieldNames(policies)
+		m, b, format := newMatcher(names, policies), newBatch(names, policies), f.bind(names)
+		text := []byte(strings.Repeat(c.line, 100))
 		nowUS := time.Now().UnixMicro()
 		round := func() {
-			m.fill(b, format)
+			m.fill(b, text, format)
 			for i := range b.outcomes {
 				nowUS += 1000
 				p.decide(nowUS, &b.outcomes[i])

@@ -16,25 +16,26 @@ const reading = `
 	rate      = "1/s"`
 
 // asked is the attributes that a line makes, or its flaw.
-func asked(m *maker, b *bound, line string) string {
-	timeUS, f := m.make([]byte(line), b)
+func asked(r *attrsReader, b *bound, line string) string {
+	timeUS, f := r.read([]byte(line), b)
 	if f != flawless {
 		return f.String()
 	}
-	a := m.attrsOf(0)
+	a := r.attrsOf(0)
 	return fmt.Sprintf("%d %s %s %s?%s %v zone=%s cookie=%s headers=%q", timeUS, a.Method, a.Host, a.Path, a.Query, a.IP, a.Zone, a.Cookie, a.Headers)
 }
 
 func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 	set := loadText(t, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	check := func(format, line, want string) {
 		t.Helper()
 		f, err := ParseFormat(format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := asked(newMaker(names, []*limits.Set{set}), f.bind(names), line); got != want {
+		if got := asked(newAttrsReader(names, policies), f.bind(names), line); got != want {
 			t.Errorf("%s\n%s: got\n%s\nwant\n%s", format, line, got, want)
 		}
 	}
@@ -79,12 +80,13 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 // What is not escaped is text: a backslash in it is one.
 func TestAnUnescapedLogIsReadAsItIs(t *testing.T) {
 	set := loadText(t, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	f, err := FormatFrom(`log_format a escape=none '$msec "$http_user_agent" $request_uri';`, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := asked(newMaker(names, []*limits.Set{set}), f.bind(names), `1791640536 "a\x22\" /`)
+	got := asked(newAttrsReader(names, policies), f.bind(names), `1791640536 "a\x22\" /`)
 	if want := `1791640536000000   /? invalid IP zone= cookie= headers=["a\\x22\\" ""]`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -101,15 +103,16 @@ func FuzzLine(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	set := loadText(f, reading)
-	names := newFieldNames(newPolicyText(set))
-	m, match := newMaker(names, []*limits.Set{set}), limits.Match{}
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
+	r, match := newAttrsReader(names, policies), limits.Match{}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range formats {
-			timeUS, flaw := m.make(line, format.bind(names))
+			timeUS, flaw := r.read(line, format.bind(names))
 			if flaw != flawless {
 				continue
 			}
-			a := m.attrsOf(0)
+			a := r.attrsOf(0)
 			if timeUS <= 0 || len(a.Path) == 0 || a.Path[0] != '/' {
 				t.Errorf("%s: time %d and path %q, want some", format, timeUS, a.Path)
 			}
@@ -123,16 +126,17 @@ func FuzzFormat(f *testing.F) {
 	f.Add(conf, "203.0.113.9 - \"GET / HTTP/1.1\" at=1791640536.1")
 	f.Add("log_format a escape=none '${msec}x$uri", "1791640536x/")
 	set := loadText(f, reading)
-	names := newFieldNames(newPolicyText(set))
+	policies := []*policy{newPolicy(set, nil)}
+	names := newFieldNames(policies)
 	f.Fuzz(func(t *testing.T, text, line string) {
-		m := newMaker(names, []*limits.Set{set})
+		r := newAttrsReader(names, policies)
 		for _, name := range []string{"", "main", "plain", "coded", "a"} {
 			if format, err := FormatFrom(text, name); err == nil {
-				m.make([]byte(line), format.bind(names))
+				r.read([]byte(line), format.bind(names))
 			}
 		}
 		if format, err := ParseFormat(text); err == nil {
-			m.make([]byte(line), format.bind(names))
+			r.read([]byte(line), format.bind(names))
 		}
 	})
 }

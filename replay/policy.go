@@ -11,19 +11,20 @@ import (
 // A policy is a set of limits at work, and what it has said.
 type policy struct {
 	set    *limits.Set
+	text   *policyText
 	store  *store.Memory
 	limits []*tally // by Limit.Index
 
 	unmatched, admitted, limited, blocked int64
 	deny, allow                           map[string]int64 // by rule
 
-	last    answer
+	last    decision
 	asked   []limits.Check
 	results []store.Result
 }
 
-// An answer is what became of one request.
-type answer struct {
+// A decision is what became of one request.
+type decision struct {
 	refused bool
 	table   string        // "deny." or "limit.", and
 	name    string        // that of the rule: the first limit by name that refused
@@ -31,7 +32,7 @@ type answer struct {
 }
 
 func newPolicy(set *limits.Set, s *Suggest) *policy {
-	p := &policy{set: set, store: store.NewReplayMemory(math.MaxInt32), deny: map[string]int64{}, allow: map[string]int64{}}
+	p := &policy{set: set, text: newPolicyText(set), store: store.NewReplayMemory(math.MaxInt32), deny: map[string]int64{}, allow: map[string]int64{}}
 	for _, l := range set.Limits() {
 		p.limits = append(p.limits, newTally(l, s))
 	}
@@ -40,7 +41,7 @@ func newPolicy(set *limits.Set, s *Suggest) *policy {
 
 // decide is what the service would have answered.
 func (p *policy) decide(nowUS int64, o *outcome) {
-	p.last = answer{}
+	p.last = decision{}
 	switch o.verdict {
 	case limits.None:
 		p.unmatched++
@@ -48,7 +49,7 @@ func (p *policy) decide(nowUS int64, o *outcome) {
 		p.allow[o.rule]++
 	case limits.Deny:
 		p.blocked++
-		if p.last = (answer{true, "deny.", o.rule, nil}); o.limit != nil {
+		if p.last = (decision{true, "deny.", o.rule, nil}); o.limit != nil {
 			p.last.table = "limit."
 			p.limits[o.limit.Index].blocked++
 		} else {
@@ -72,7 +73,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 		if c := &checks[i]; c.Rate.Count > 0 {
 			p.asked = append(p.asked, *c)
 		} else if !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, "limit.", c.Limit.Name, c}
+			p.last = decision{true, "limit.", c.Limit.Name, c}
 		}
 	}
 	p.results = p.results[:0]
@@ -91,7 +92,7 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 			answered = answered[1:]
 		}
 		if refused && !c.Limit.Shadow && !p.last.refused {
-			p.last = answer{true, "limit.", c.Limit.Name, c}
+			p.last = decision{true, "limit.", c.Limit.Name, c}
 		}
 		p.limits[c.Limit.Index].count(nowUS, c, refused)
 	}

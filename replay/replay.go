@@ -6,6 +6,7 @@
 package replay
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 
@@ -39,8 +40,6 @@ func Run(o Options, logs []Log) (*Report, error) {
 // A run is a replay under way.
 type run struct {
 	Options
-	texts    []*policyText
-	sets     []*limits.Set
 	names    *fieldNames
 	policies []*policy
 	compared *comparison // nil without Against
@@ -48,26 +47,25 @@ type run struct {
 	seen    []bool // fields by place
 	unknown int64  // requests without an address
 	exact   bool   // some time has a fraction of a second
-	said    map[string]int64
+	said    [otherWord + 1]int64
 	firstUS int64
 	lastUS  int64
 
-	free chan *batch
+	free  chan *batch
+	texts chan []byte
 }
 
 func newRun(o Options) *run {
-	r := &run{Options: o, said: map[string]int64{}, free: make(chan *batch, 16)}
+	r := &run{Options: o, free: make(chan *batch, 16), texts: make(chan []byte, 16)}
 	for _, set := range []*limits.Set{o.Limits, o.Against} {
 		if set != nil {
-			r.sets = append(r.sets, set)
-			r.texts = append(r.texts, newPolicyText(set))
 			r.policies = append(r.policies, newPolicy(set, o.Suggest))
 		}
 	}
 	if o.Against != nil {
 		r.compared = newComparison()
 	}
-	r.names = newFieldNames(r.texts...)
+	r.names = newFieldNames(r.policies)
 	r.seen = make([]bool, r.names.size())
 	return r
 }
@@ -90,7 +88,7 @@ func (r *run) replay(logs []Log) ([]*stream, error) {
 	return streams, nil
 }
 
-// open sees what each log is. Its first chunk is read for that, and is the first to be parsed.
+// open sees what each log is.
 func (r *run) open(logs []Log) ([]*stream, error) {
 	ahead := max(1, 2*runtime.GOMAXPROCS(0)/len(logs))
 	var streams []*stream
@@ -100,17 +98,37 @@ func (r *run) open(logs []Log) ([]*stream, error) {
 			return nil, err
 		}
 		s := &stream{log: lines, format: r.Format, queue: make(chan *job, ahead), reorderUS: r.ReorderUS}
-		if s.chunk, err = lines.next(nil); err != nil {
-			return nil, err
-		}
 		if s.format == nil {
-			if s.format, err = detect(l.Name, s.chunk, r.names); err != nil {
+			if err := r.findFormat(s); err != nil {
 				return nil, err
 			}
 		}
 		streams = append(streams, s)
 	}
 	return streams, nil
+}
+
+// findFormat reads chunks until one has a format. They are the first to be parsed.
+func (r *run) findFormat(s *stream) error {
+	lines := 0
+	for range mostGuessed {
+		chunk, err := s.log.next(nil)
+		if err != nil {
+			return err
+		}
+		if len(chunk) == 0 {
+			break
+		}
+		s.chunks = append(s.chunks, chunk)
+		if s.format = detect(chunk, r.names); s.format != nil {
+			return nil
+		}
+		lines += bytes.Count(bytes.TrimSuffix(chunk, []byte("\n")), []byte("\n")) + 1
+	}
+	if lines == 0 { // an empty log has no format
+		return nil
+	}
+	return fmt.Errorf("%s: none of the first %d lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it", s.log.name, lines)
 }
 
 // start reads the logs and parses them in the background. The func that it returns ends that; it waits for
@@ -127,11 +145,16 @@ func (r *run) start(streams []*stream) (stop func()) {
 }
 
 func (r *run) parse(jobs <-chan *job, stopped <-chan struct{}) {
-	m := newMatcher(r.names, r.sets)
+	m := newMatcher(r.names, r.policies)
 	for {
 		select {
 		case j := <-jobs:
-			m.fill(j.batch, j.format)
+			m.fill(j.batch, j.text, j.format)
+			select {
+			case r.texts <- j.text: // for a chunk to come
+			default:
+			}
+			j.text = nil
 			close(j.done)
 		case <-stopped:
 			return
@@ -146,12 +169,11 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 		return
 	}
 	format := s.format.bind(r.names)
-	for first := true; ; first = false {
+	for {
 		j := &job{batch: r.batch(), format: format, done: make(chan struct{})}
-		if first {
-			j.batch.text = s.chunk
-			s.chunk = nil
-		} else if j.batch.text, j.err = s.log.next(j.batch.text); j.err == nil && len(j.batch.text) == 0 {
+		if len(s.chunks) > 0 {
+			j.text, s.chunks = s.chunks[0], s.chunks[1:]
+		} else if j.text, j.err = s.log.next(r.text()); j.err == nil && len(j.text) == 0 {
 			return
 		}
 		select {
@@ -171,13 +193,23 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 	}
 }
 
+// text is memory for a chunk; nil if none has been used before.
+func (r *run) text() []byte {
+	select {
+	case text := <-r.texts:
+		return text
+	default:
+		return nil
+	}
+}
+
 // batch is an empty one, used before if there is one.
 func (r *run) batch() *batch {
 	select {
 	case b := <-r.free:
 		return b
 	default:
-		return newBatch(r.names, r.sets)
+		return newBatch(r.names, r.policies)
 	}
 }
 
@@ -240,6 +272,7 @@ func (r *run) decide(q request) {
 		r.compared.take(r.policies[1], r.policies[0])
 	}
 	if q.batch.left--; q.batch.left == 0 {
+		q.stream.kept -= q.batch.bytes
 		r.recycle(q.batch)
 	}
 }

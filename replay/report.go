@@ -2,8 +2,8 @@ package replay
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"authz/limits"
@@ -33,7 +33,8 @@ type LogReport struct {
 	Format   string   `json:"format"`
 	Lines    int64    `json:"lines"`
 	Requests int64    `json:"requests"`
-	Late     int64    `json:"late"` // requests that came too late to be put in their place
+	Late     int64    `json:"late"`              // requests that came too late to be put in their place
+	Crowded  int64    `json:"crowded,omitempty"` // requests that were put in order among those alone that memory has room for
 	Broken   []Broken `json:"broken"`
 }
 
@@ -44,7 +45,8 @@ type Broken struct {
 	First int64  `json:"first_line"` // counted from 1
 }
 
-// Said is how often limit_req said something, such as REJECTED; "-" where no zone applied.
+// Said is how often limit_req said something, such as REJECTED; "-" where no zone applied, "other" for what
+// it never says.
 type Said struct {
 	Status   string `json:"status"`
 	Requests int64  `json:"requests"`
@@ -66,6 +68,9 @@ type RuleReport struct {
 	Rule     string `json:"rule"`
 	Requests int64  `json:"requests"`
 }
+
+// refuses says whether the rule blocks what it meets.
+func (r RuleReport) refuses() bool { return strings.HasPrefix(r.Rule, "deny.") }
 
 // A LimitReport is what one limit would have said.
 type LimitReport struct {
@@ -157,23 +162,25 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		if s.format != nil {
 			format = s.format.String()
 		}
-		out.Logs = append(out.Logs, LogReport{s.log.name, format, s.lines, s.requests, s.late, s.brokenLines()})
+		out.Logs = append(out.Logs, LogReport{s.log.name, format, s.lines, s.requests, s.late, s.crowded, s.brokenLines()})
 		out.Requests += s.requests
 	}
 	if out.Requests == 0 {
 		return nil, nothing(streams)
 	}
 	none := out.Requests
-	for _, word := range slices.Sorted(maps.Keys(r.said)) {
-		out.LimitReq = append(out.LimitReq, Said{word, r.said[word]})
-		none -= r.said[word]
+	for word, n := range r.said {
+		if n > 0 {
+			out.LimitReq = append(out.LimitReq, Said{wordNames[word], n})
+			none -= n
+		}
 	}
 	if r.seen[placeLimitReq] && none > 0 {
 		out.LimitReq = append(out.LimitReq, Said{"-", none})
 	}
-	out.Policy = r.policies[0].report(r, r.texts[0])
+	out.Policy = r.policies[0].report(r)
 	if r.compared != nil {
-		against := r.policies[1].report(r, r.texts[1])
+		against := r.policies[1].report(r)
 		out.Against = &against
 		out.Compared = r.compared.report(&against, &out.Policy)
 	}
@@ -190,9 +197,9 @@ func (s *stream) brokenLines() []Broken {
 	return broken
 }
 
-func (p *policy) report(r *run, text *policyText) PolicyReport {
+func (p *policy) report(r *run) PolicyReport {
 	out := PolicyReport{Admitted: p.admitted, Limited: p.limited, Blocked: p.blocked, Unmatched: p.unmatched,
-		Rules: []RuleReport{}, Lacks: r.lacks(text)}
+		Rules: []RuleReport{}, Lacks: r.lacks(p.text)}
 	for _, name := range p.set.Rules(limits.Deny) {
 		out.Rules = append(out.Rules, RuleReport{"deny." + name, p.deny[name]})
 	}
@@ -204,7 +211,7 @@ func (p *policy) report(r *run, text *policyText) PolicyReport {
 		if r.Suggest != nil {
 			asked := t.asked()
 			l.SuggestionKeys = int64(len(asked))
-			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(text.Limits[i].Cost, text.Limits[i].CostMax))
+			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.text.Limits[i].Cost, p.text.Limits[i].CostMax))
 		}
 		out.Limits = append(out.Limits, l)
 	}

@@ -11,7 +11,7 @@ import (
 type stream struct {
 	log    *lineReader
 	format *Format
-	chunk  []byte    // the first, which its format was found out from
+	chunks [][]byte  // the first, which its format was found out from
 	queue  chan *job // in the order of the log
 
 	batch *batch // that requests are taken from
@@ -24,15 +24,22 @@ type stream struct {
 	newestUS  int64
 	clockUS   int64
 	reorderUS int64
+	kept      int // bytes of the batches that have requests which wait
 
 	lines, requests, late int64
+	crowded               int64 // requests that were taken before they had waited for older ones
 	flawed                [flaws]flawed
 	err                   error
 	done                  bool // no more batches
 }
 
+// mostKept bytes of a log's requests wait at most, and those of a chunk: a log may have any number of lines
+// in the time that a line may come too late.
+const mostKept = 64 << 20
+
 // A job is a chunk that is being parsed.
 type job struct {
+	text   []byte // whole lines
 	batch  *batch
 	format *bound
 	done   chan struct{}
@@ -43,6 +50,7 @@ type job struct {
 type request struct {
 	timeUS int64
 	n      int64 // counts the requests of the stream
+	stream *stream
 	batch  *batch
 	at     int
 }
@@ -77,12 +85,15 @@ func (s *stream) first() *request {
 	return first
 }
 
-// ready reads on until the earliest is known: no older one can come, but too late. It is nil at the end.
-// take is called with each batch that is reached.
+// ready reads on until the earliest is known: no older one can come, but too late; or until too many wait.
+// It is nil at the end. take is called with each batch that is reached.
 func (s *stream) ready(take func(*batch)) *request {
 	for {
 		first := s.first()
 		if first != nil && (s.done || first.timeUS <= s.newestUS-s.reorderUS) {
+			return first
+		}
+		if first != nil && s.kept > mostKept {
 			return first
 		}
 		if s.done {
@@ -98,7 +109,7 @@ func (s *stream) pull(take func(*batch)) {
 		s.nextBatch(take)
 		return
 	}
-	r := request{timeUS: s.batch.times[s.at], n: s.requests, batch: s.batch, at: s.at}
+	r := request{timeUS: s.batch.times[s.at], n: s.requests, stream: s, batch: s.batch, at: s.at}
 	s.requests++
 	if s.at++; s.at == len(s.batch.times) {
 		s.batch = nil // it is used again when its last request has been decided
@@ -139,6 +150,7 @@ func (s *stream) nextBatch(take func(*batch)) {
 	s.lines += b.lines
 	if len(b.times) > 0 {
 		s.batch, s.at = b, 0
+		s.kept += b.bytes
 	}
 	take(b)
 }
@@ -148,6 +160,9 @@ func (s *stream) pop() request {
 	first := s.first()
 	r := *first
 	s.clockUS = r.timeUS
+	if !s.done && r.timeUS > s.newestUS-s.reorderUS {
+		s.crowded++
+	}
 	if s.head < len(s.inOrder) && first == &s.inOrder[s.head] {
 		if s.head++; s.head == len(s.inOrder) {
 			s.inOrder, s.head = s.inOrder[:0], 0

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"html"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,7 +17,7 @@ import (
 
 // Each folder of vectors/replay is a log and what is said of it: want.txt to people, want.json to programs.
 // format.txt or nginx.conf is its format, against.toml what limits.toml is compared with, suggest.txt the
-// share and the headroom.
+// share and the headroom. The page says all that the text says.
 func TestALogGivesExactlyThisReport(t *testing.T) {
 	folders, err := filepath.Glob("../tests/vectors/replay/*")
 	if err != nil || len(folders) < 9 {
@@ -29,6 +31,7 @@ func TestALogGivesExactlyThisReport(t *testing.T) {
 			t.Error(err)
 		}
 		v.compare("want.txt", text.String())
+		v.onPage(text.String(), pageOf(t, r))
 		encoder := json.NewEncoder(&coded)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
@@ -95,5 +98,23 @@ func (v vectorFolder) compare(name, got string) {
 	v.Helper()
 	if want := v.read(name); got != want {
 		v.Errorf("%s/%s: got\n%s\nwant\n%s", v.path, name, got, want)
+	}
+}
+
+var (
+	styles = regexp.MustCompile(`(?s)<(style|svg).*?</(style|svg)>`)
+	inline = regexp.MustCompile(`</?(code|a)\b[^>]*>`)
+	tags   = regexp.MustCompile(`<[^>]*>`)
+)
+
+// onPage finds each line of the text on the page: what is between the tags is the same words.
+func (v vectorFolder) onPage(text, page string) {
+	v.Helper()
+	page = html.UnescapeString(tags.ReplaceAllString(inline.ReplaceAllString(styles.ReplaceAllString(page, " "), ""), " "))
+	words := strings.Join(strings.Fields(page), " ")
+	for line := range strings.Lines(text) {
+		if line := strings.Join(strings.Fields(line), " "); !strings.Contains(words, line) {
+			v.Errorf("%s: not on the page: %q; it says\n%s", v.path, line, words)
+		}
 	}
 }

@@ -13,23 +13,35 @@ import (
 type progress struct {
 	out   io.Writer // nil: no terminal
 	read  atomic.Int64
-	total int64 // 0: nobody knows
+	total int64 // -1: nobody knows
 }
 
 const longFiles = 32 << 20 // bytes; shorter ones are read before anybody wonders
 
 func newProgress(out io.Writer) *progress {
-	if file, ok := out.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return &progress{out: out}
-		}
+	if isTerminal(out) {
+		return &progress{out: out}
 	}
 	return new(progress)
 }
 
-// of counts what is read of a file of this size.
+// isTerminal says whether somebody may sit at a stream.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// of counts what is read of a file of this size; 0 is that of a pipe, of which nobody knows.
 func (p *progress) of(r io.Reader, size int64) io.Reader {
-	p.total += size
+	if size == 0 || p.total < 0 {
+		p.total = -1
+	} else {
+		p.total += size
+	}
 	return &progressReader{r, p}
 }
 
@@ -46,7 +58,7 @@ func (c *progressReader) Read(b []byte) (int, error) {
 
 // show draws the bar until the func that it returns is called, which wipes it.
 func (p *progress) show() (end func()) {
-	if p.out == nil || p.total > 0 && p.total < longFiles {
+	if p.out == nil || p.total >= 0 && p.total < longFiles {
 		return func() {}
 	}
 	ended, done := make(chan struct{}), make(chan struct{})
@@ -74,7 +86,7 @@ func (p *progress) show() (end func()) {
 func (p *progress) bar() string {
 	const width = 30
 	read, mb := p.read.Load(), int64(1e6)
-	if p.total == 0 {
+	if p.total < 0 {
 		return fmt.Sprintf("%d MB read", read/mb)
 	}
 	filled := int(min(width, width*read/p.total))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -176,12 +175,11 @@ func (f *proveCmd) agree(c *console, n int) error {
 		return nil
 	}
 	question := fmt.Sprintf("Send %s to %s?", count(n, "request"), f.target.Host)
-	in, ok := c.in.(*os.File)
-	if !ok || !isTerminal(in) {
+	if !isTerminal(c.in) {
 		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
 	}
 	fmt.Fprint(c.err, question+" [y/N] ")
-	answer, err := bufio.NewReader(in).ReadString('\n')
+	answer, err := bufio.NewReader(c.in).ReadString('\n')
 	if err == io.EOF && answer == "" {
 		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
 	}
@@ -189,11 +187,6 @@ func (f *proveCmd) agree(c *console, n int) error {
 		return errors.New("prove: nothing was sent")
 	}
 	return nil
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func algorithmOf(name string) (limits.Algorithm, error) {

@@ -129,5 +129,22 @@ func TestABarShowsHowMuchHasBeenRead(t *testing.T) {
 	check(100e6, 200e6, "[###############               ]  50%  100 of 200 MB")
 	check(200e6, 200e6, "[##############################] 100%  200 of 200 MB")
 	check(300e6, 200e6, "[##############################] 100%  300 of 200 MB") // a log that is being written
-	check(300e6, 0, "300 MB read")
+	check(300e6, -1, "300 MB read")
+}
+
+func TestOneSizeThatNobodyKnowsMakesTheTotalUnknown(t *testing.T) {
+	check := func(want int64, sizes ...int64) {
+		t.Helper()
+		p := new(progress)
+		for _, size := range sizes {
+			p.of(nil, size)
+		}
+		if p.total != want {
+			t.Errorf("%v: a total of %d, want %d", sizes, p.total, want)
+		}
+	}
+	check(5e9, 2e9, 3e9)
+	check(-1, 0)
+	check(-1, 2e9, 0)
+	check(-1, 0, 2e9)
 }

@@ -25,8 +25,8 @@ func (f flaw) String() string {
 		"longer than 1 MiB"}[f]
 }
 
-// A maker makes of lines the attributes that the service would have had.
-type maker struct {
+// An attrsReader makes of lines the attributes that the service would have had.
+type attrsReader struct {
 	fields  *fields
 	clock   clock
 	path    []byte
@@ -36,30 +36,30 @@ type maker struct {
 	attrs   limits.Attrs
 }
 
-func newMaker(n *fieldNames, sets []*limits.Set) *maker {
-	m := &maker{fields: newFields(n)}
-	for _, set := range sets {
-		places := n.headersOf(set)
-		m.headers = append(m.headers, places)
-		m.values = append(m.values, make([][]byte, len(places)))
+func newAttrsReader(n *fieldNames, policies []*policy) *attrsReader {
+	r := &attrsReader{fields: newFields(n)}
+	for _, p := range policies {
+		places := n.headersOf(p.set)
+		r.headers = append(r.headers, places)
+		r.values = append(r.values, make([][]byte, len(places)))
 	}
-	return m
+	return r
 }
 
-// make reads a line. What it makes is valid until the next; attrsOf has it for each policy.
-func (m *maker) make(line []byte, b *bound) (timeUS int64, f flaw) {
+// read reads a line. What it makes of it is valid until the next; attrsOf has it for each policy.
+func (r *attrsReader) read(line []byte, b *bound) (timeUS int64, f flaw) {
 	if len(line) > longestLine {
 		return 0, tooLong
 	}
-	if !b.read(line, m.fields) {
+	if !b.read(line, r.fields) {
 		return 0, otherFormat
 	}
-	timeUS, ok := m.clock.of(m.fields)
+	timeUS, ok := r.clock.of(r.fields)
 	if !ok {
 		return 0, noTime
 	}
-	v := m.fields.values
-	method, target, host, f := m.target(b)
+	v := r.fields.values
+	method, target, host, f := r.target(b)
 	if f != flawless {
 		return 0, f
 	}
@@ -69,21 +69,21 @@ func (m *maker) make(line []byte, b *bound) (timeUS int64, f flaw) {
 			a.Host = text
 		}
 	}
-	if a.Path, f = m.pathOf(target, &a, b); f != flawless {
+	if a.Path, f = r.pathOf(target, &a, b); f != flawless {
 		return 0, f
 	}
 	a.IP, _ = limits.ParseAddr(v[placeAddress])
-	if len(a.Cookie) == 0 && len(m.fields.names.cookies) > 0 {
-		a.Cookie = m.joinCookies()
+	if len(a.Cookie) == 0 && len(r.fields.names.cookies) > 0 {
+		a.Cookie = r.joinCookies()
 	}
-	m.attrs = a
+	r.attrs = a
 	return timeUS, flawless
 }
 
 // target is what was asked for: the fields of its own, else those of the request line. It is nil when
 // $uri alone says it.
-func (m *maker) target(b *bound) (method, target, host []byte, f flaw) {
-	v := m.fields.values
+func (r *attrsReader) target(b *bound) (method, target, host []byte, f flaw) {
+	v := r.fields.values
 	method, target = v[placeMethod], v[placeTarget]
 	if line := v[placeRequest]; len(line) > 0 {
 		lineMethod, lineTarget, ok := splitRequest(line)
@@ -92,7 +92,7 @@ func (m *maker) target(b *bound) (method, target, host []byte, f flaw) {
 			return nil, nil, nil, noHTTP
 		case len(method) == 0 && len(lineMethod) > 0:
 			method = lineMethod
-			m.fields.seen[placeMethod] = true
+			r.fields.seen[placeMethod] = true
 		}
 		if len(target) == 0 {
 			target = lineTarget
@@ -112,18 +112,18 @@ func (m *maker) target(b *bound) (method, target, host []byte, f flaw) {
 
 // pathOf is the path of the target, and fills in its query; without one, that of $uri, which is decoded
 // already.
-func (m *maker) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, flaw) {
-	uri, fromURI := m.fields.values[placeURI], target == nil
+func (r *attrsReader) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, flaw) {
+	uri, fromURI := r.fields.values[placeURI], target == nil
 	if fromURI && (b.json || b.ltsv) {
 		target = uri // which others than nginx write as it was sent, and nginx in a way that reads alike but for rare bytes
 	}
 	if target != nil {
-		path, query, ok := limits.Target(m.path, target)
+		path, query, ok := limits.Target(r.path, target)
 		if ok {
-			m.path = path
+			r.path = path
 			if len(query) > 0 {
 				a.Query = query
-				m.fields.seen[placeQuery] = true
+				r.fields.seen[placeQuery] = true
 			}
 			return path, flawless
 		}
@@ -141,29 +141,29 @@ func (m *maker) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, flaw) 
 }
 
 // attrsOf is the attributes for a policy.
-func (m *maker) attrsOf(policy int) *limits.Attrs {
-	m.attrs.Headers = m.values[policy]
-	for i, at := range m.headers[policy] {
-		m.attrs.Headers[i] = m.fields.values[at]
+func (r *attrsReader) attrsOf(policy int) *limits.Attrs {
+	r.attrs.Headers = r.values[policy]
+	for i, at := range r.headers[policy] {
+		r.attrs.Headers[i] = r.fields.values[at]
 	}
-	return &m.attrs
+	return &r.attrs
 }
 
 // joinCookies makes a Cookie header of those that the log has one by one.
-func (m *maker) joinCookies() []byte {
-	n := m.fields.names
-	m.cookie = m.cookie[:0]
+func (r *attrsReader) joinCookies() []byte {
+	n := r.fields.names
+	r.cookie = r.cookie[:0]
 	for i, name := range n.cookies {
-		value := m.fields.values[n.cookie(i)]
+		value := r.fields.values[n.cookie(i)]
 		if len(value) == 0 || bytes.IndexByte(value, ';') >= 0 {
 			continue
 		}
-		if len(m.cookie) > 0 {
-			m.cookie = append(m.cookie, "; "...)
+		if len(r.cookie) > 0 {
+			r.cookie = append(r.cookie, "; "...)
 		}
-		m.cookie = append(append(append(m.cookie, name...), '='), value...)
+		r.cookie = append(append(append(r.cookie, name...), '='), value...)
 	}
-	return m.cookie
+	return r.cookie
 }
 
 // splitRequest cuts "GET /login?x=1 HTTP/1.1". The protocol may be absent, as in HTTP/0.9; a target alone

@@ -1,0 +1,115 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
+// only those that have something to say.
+
+func (l LogReport) notes() (all []string) {
+	if len(l.Broken) > 0 {
+		all = append(all, "left out: "+tellFlaws(l.Broken))
+	}
+	if l.Late > 0 {
+		all = append(all, count(l.Late, "request")+" came too late to be put in order, and counted at the time of those before")
+	}
+	if l.Crowded > 0 {
+		all = append(all, fmt.Sprintf("%s put in order among %d MiB of them alone: more came in the time that --reorder gives to late ones", count(l.Crowded, "request"), mostKept>>20))
+	}
+	return all
+}
+
+func (r *Report) notes() (all []string) {
+	if r.UnknownAddress > 0 {
+		all = append(all, count(r.UnknownAddress, "request")+" without an address that can be read: ip=unknown")
+	}
+	if r.WholeSeconds {
+		all = append(all, "times are whole seconds: what came in one second counts as one instant, which is harder on buckets and on windows below a second ($msec is exact)")
+	}
+	if len(r.LimitReq) > 0 {
+		var said []string
+		for _, s := range r.LimitReq {
+			said = append(said, fmt.Sprintf("%s %d (%s)", plain(s.Status), s.Requests, shareOf(s.Requests, r.Requests)))
+		}
+		all = append(all, "limit_req said: "+strings.Join(said, ", "))
+	}
+	return all
+}
+
+func (p PolicyReport) notes() (all []string) {
+	for _, l := range p.Lacks {
+		all = append(all, fmt.Sprintf("%s: the log has no %s, %s", l.Rule, l.What, l.Means))
+	}
+	return all
+}
+
+func (l LimitReport) notes() (all []string) {
+	for _, c := range [...]struct {
+		n    int64
+		what string
+	}{{l.Missing, "lacked a part of the key"}, {l.Blocked, "blocked for that"}, {l.Unlimited, "unlimited, and not counted"},
+		{l.Overridden, "by the numbers of an override"}, {l.Scheduled, "by the numbers of a schedule"}} {
+		if c.n > 0 {
+			all = append(all, fmt.Sprintf("%s %s", count(c.n, "request"), c.what))
+		}
+	}
+	if l.Requests == 0 {
+		all = append(all, "counted no request")
+	}
+	return all
+}
+
+// title is "limit.login: token_bucket, 5/m, burst 5".
+func (l LimitReport) title() string {
+	text := fmt.Sprintf("limit.%s: %s, %s", l.Name, l.Algorithm, l.Rate)
+	if l.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", l.Burst)
+	}
+	if l.Initial > 0 {
+		text += fmt.Sprintf(", of which a new key has %d", l.Initial)
+	}
+	if l.Shadow {
+		text += ", shadow"
+	}
+	return text
+}
+
+// suggestionTitle is what the suggestions are made for.
+func (l LimitReport) suggestionTitle() string {
+	text := "smallest that would do, of " + count(l.SuggestionKeys, "key")
+	if !l.KeysExact {
+		text += " taken at random"
+	}
+	if l.Initial > 0 {
+		text += ", for buckets that begin full"
+	}
+	return text
+}
+
+// title is "newly refused: 3 requests of 2 keys".
+func (d Difference) title(what string) string {
+	keys := count(d.Keys, "key")
+	if !d.Exact {
+		keys += " or more"
+	}
+	return fmt.Sprintf("%s: %s of %s", what, count(d.Requests, "request"), keys)
+}
+
+// tellFlaws is "6 no request (the first in line 17)".
+func tellFlaws(all []Broken) string {
+	var texts []string
+	for _, b := range all {
+		texts = append(texts, fmt.Sprintf("%d %s (the first in line %d)", b.Lines, b.Kind, b.First))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// count is "1 line" or "2 lines".
+func count(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}
