@@ -100,7 +100,7 @@ func (t *table) numbers(a Algorithm) numbers {
 	}
 	switch {
 	case !t.has("burst"):
-	case a != 0 && !a.isBucket():
+	case a != 0 && !a.IsBucket():
 		t.wrong("burst", "none: only token_bucket and leaky_bucket have a burst, this is a %s", a)
 	default:
 		lo := int64(1)
@@ -113,8 +113,6 @@ func (t *table) numbers(a Algorithm) numbers {
 	}
 	return n
 }
-
-func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
 
 // String is the rate as the limits file has it: "5/m".
 func (r *Rate) String() string {
@@ -138,7 +136,7 @@ func NewRate(a Algorithm, count, windowUS, burst int64) *Rate {
 func newRate(a Algorithm, count, windowUS int64, burst *int64, utcOffsetUS int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
 	r.OffsetUS = (windowUS - utcOffsetUS%windowUS) % windowUS
-	if !a.isBucket() {
+	if !a.IsBucket() {
 		return r
 	}
 	switch {
@@ -181,7 +179,7 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 	case a == SlidingCounter:
 		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", size)
 		return nil
-	case a.isBucket():
+	case a.IsBucket():
 		t.wrongBurst(r, size-(r.Size(a)-r.Burst), "more cannot be counted exactly", a)
 		return nil
 	}
@@ -263,7 +261,7 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 		count = max(count, cost)
 	}
 	share := newRate(a, count, r.WindowUS, &burst, utcOffsetUS)
-	if a.isBucket() && share.Size(a) > share.MaxSize(a) {
+	if a.IsBucket() && share.Size(a) > share.MaxSize(a) {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
 			replicas, share, burst)
 		return nil

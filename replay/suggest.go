@@ -38,25 +38,23 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 		return nil
 	}
 	var all []Suggestion
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
-		if isBucket(a) && t.bucket.N == 0 {
+	for _, a := range limits.Algorithms {
+		if a.IsBucket() && t.bucket.N == 0 {
 			continue // a rate of 0 fills no bucket
 		}
 		all = append(all, t.suggestion(a, asked, s, set, mostCost))
-		if a == t.limit.Algorithm && isBucket(a) {
+		if a == t.limit.Algorithm && a.IsBucket() {
 			all = append(all, t.rateSuggestion(asked, s, set))
 		}
 	}
 	return all
 }
 
-func isBucket(a limits.Algorithm) bool { return a == limits.TokenBucket || a == limits.LeakyBucket }
-
 func (t *tally) suggestion(a limits.Algorithm, asked []*demand, s *Suggest, set *limits.Set, mostCost int64) Suggestion {
 	size, refused := smallest(asked, s.Keys, max(1, mostCost), func(d *demand) int64 { return t.peak(d, a) })
 	r := rateOf(a, s.Headroom.more(size), &t.limit.Rate)
 	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: size, Refused: refused, Rate: r.String(), Not: unusable(a, r, size, set)}
-	if isBucket(a) {
+	if a.IsBucket() {
 		out.Number, out.Burst = "burst", &r.Burst
 		out.Smallest -= r.Size(a) - r.Burst // a leaky bucket's is one less
 	}

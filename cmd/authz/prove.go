@@ -191,7 +191,7 @@ func (f *proveCmd) agree(c *console, n int) error {
 
 func algorithmOf(name string) (limits.Algorithm, error) {
 	var known []string
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+	for _, a := range limits.Algorithms {
 		if a.String() == name {
 			return a, nil
 		}
