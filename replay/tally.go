@@ -49,6 +49,7 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 	default:
 		t.overridden++
 	}
+	// The sample counts the distinct keys: it needs each once, suggestions or not.
 	if isNew || t.bucket != nil {
 		t.sampled(nowUS, c, key)
 	}
