@@ -71,7 +71,7 @@ func (t *tally) rateSuggestion(asked []*demand, s *Suggest, set *limits.Set) Sug
 		out.Not = fmt.Sprintf("no rate is enough at a burst of %d: more is asked for at once", own.Burst)
 		return out
 	}
-	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, own.Burst)
+	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, &own.Burst)
 	out.Rate, out.Not = r.String(), unusable(a, r, r.Size(a), set)
 	return out
 }
@@ -111,11 +111,11 @@ func (t *tally) peak(d *demand, a limits.Algorithm) int64 {
 func rateOf(a limits.Algorithm, size int64, own *limits.Rate) *limits.Rate {
 	switch a {
 	case limits.TokenBucket:
-		return limits.NewRate(a, own.Count, own.WindowUS, size)
+		return limits.NewRate(a, own.Count, own.WindowUS, &size)
 	case limits.LeakyBucket:
-		return limits.NewRate(a, own.Count, own.WindowUS, size-1)
+		return limits.NewRate(a, own.Count, own.WindowUS, new(size-1))
 	}
-	return limits.NewRate(a, size, own.WindowUS, 0)
+	return limits.NewRate(a, size, own.WindowUS, nil)
 }
 
 // unusable says why authz would not load such a limit.

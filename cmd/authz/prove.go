@@ -145,8 +145,12 @@ func (f *proveCmd) promised(c *console) (*promise, error) {
 		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
 			return nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
 		}
-		if rate, err = limits.ReadRate(algorithm, f.Rate, f.Burst); err != nil {
+		written, err := limits.ParseRate(f.Rate)
+		if err != nil {
 			return nil, c.usage("--rate=%v", err)
+		}
+		if rate = &written; !written.Unlimited {
+			rate = limits.NewRate(algorithm, written.Count, written.WindowUS, f.Burst)
 		}
 	} else {
 		set, err := c.loadLimits("authz", f.Limits)
