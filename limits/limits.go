@@ -17,6 +17,9 @@ const (
 	SlidingCounter Algorithm = 5
 )
 
+// Algorithms is all of them, in the order of their values.
+var Algorithms = [...]Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingWindow, SlidingCounter}
+
 // A name is what the limits file says, a code what ends a Redis key.
 var algorithms = [...]struct{ name, code string }{
 	TokenBucket:    {"token_bucket", "tb"},
@@ -30,6 +33,9 @@ func (a Algorithm) String() string { return algorithms[a].name }
 
 // Code is the two letters that end a Redis key.
 func (a Algorithm) Code() string { return algorithms[a].code }
+
+// IsBucket says whether a limit of this algorithm has a burst.
+func (a Algorithm) IsBucket() bool { return a == TokenBucket || a == LeakyBucket }
 
 // OnError says what answers for a limit when the store cannot.
 type OnError uint8
@@ -79,6 +85,11 @@ func (r *Rate) Cold() int64 {
 	return (r.Burst - r.Initial) * r.W
 }
 
+// WindowBeginUS is when the aligned window of a time begins; both are microseconds since 1970.
+func (r *Rate) WindowBeginUS(nowUS int64) int64 {
+	return nowUS - modulo(nowUS-r.OffsetUS, r.WindowUS)
+}
+
 // Size is the largest cost that the rate can ever admit at once, which is what an unused key has left.
 func (r *Rate) Size(a Algorithm) int64 {
 	switch {
@@ -100,7 +111,7 @@ func (r *Rate) MaxSize(a Algorithm) int64 {
 		return slidingWindowMaxCount
 	case a == SlidingCounter:
 		return maxProduct / r.WindowUS
-	case !a.isBucket():
+	case !a.IsBucket():
 		return maxCount
 	case r.W == 0:
 		return 0

@@ -148,9 +148,9 @@ func (t *table) limit(name string) *draft {
 }
 
 func (t *table) algorithm() Algorithm {
-	names := make([]string, 0, len(algorithms))
-	for _, a := range algorithms[1:] {
-		names = append(names, a.name)
+	names := make([]string, 0, len(Algorithms))
+	for _, a := range Algorithms {
+		names = append(names, a.String())
 	}
 	if t.absent("algorithm") {
 		t.complain("algorithm is absent, want algorithm = one of %s", strings.Join(names, ", "))
@@ -159,7 +159,7 @@ func (t *table) algorithm() Algorithm {
 	if !ok {
 		return 0
 	}
-	return Algorithm(i + 1)
+	return Algorithms[i]
 }
 
 // cost reads cost and cost_max.

@@ -30,6 +30,16 @@ var units = [...]struct {
 
 const wantRate = `"COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`
 
+// ParseRate reads what stands at rate in a limits file: "5/m", "100/10s", "10r/s" or "unlimited". It has Count
+// and WindowUS, or Unlimited; NewRate makes of them what a store takes. The error says what would be right.
+func ParseRate(text string) (Rate, error) {
+	r, want := parseRate(text)
+	if want != "" {
+		return Rate{}, fmt.Errorf("%q, want %s", text, want)
+	}
+	return r, nil
+}
+
 // parseRate reads "5/m", "100/10s", "10r/s" or "unlimited" into Count and WindowUS. The second result
 // is empty, or what would be right.
 func parseRate(text string) (Rate, string) {
@@ -100,7 +110,7 @@ func (t *table) numbers(a Algorithm) numbers {
 	}
 	switch {
 	case !t.has("burst"):
-	case a != 0 && !a.isBucket():
+	case a != 0 && !a.IsBucket():
 		t.wrong("burst", "none: only token_bucket and leaky_bucket have a burst, this is a %s", a)
 	default:
 		lo := int64(1)
@@ -114,8 +124,6 @@ func (t *table) numbers(a Algorithm) numbers {
 	return n
 }
 
-func (a Algorithm) isBucket() bool { return a == TokenBucket || a == LeakyBucket }
-
 // String is the rate as the limits file has it: "5/m".
 func (r *Rate) String() string {
 	if r.Unlimited {
@@ -128,17 +136,18 @@ func (r *Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.Count, window)
 }
 
-// NewRate is the rate of a limit that has these numbers; burst is for the two buckets only. Whether they can
-// be counted exactly, MaxSize says.
-func NewRate(a Algorithm, count, windowUS, burst int64) *Rate {
-	return newRate(a, count, windowUS, &burst, 0)
+// NewRate is the rate of a limit that has these numbers: count requests in windowUS microseconds. Burst is for
+// the two buckets only; nil is what the algorithm has without one. Whether they can be counted exactly, MaxSize
+// says.
+func NewRate(a Algorithm, count, windowUS int64, burst *int64) *Rate {
+	return newRate(a, count, windowUS, burst, 0)
 }
 
 // newRate makes of numbers what a store takes. The product of a bucket is not checked yet.
 func newRate(a Algorithm, count, windowUS int64, burst *int64, utcOffsetUS int64) *Rate {
 	r := &Rate{Count: count, WindowUS: windowUS}
 	r.OffsetUS = (windowUS - utcOffsetUS%windowUS) % windowUS
-	if !a.isBucket() {
+	if !a.IsBucket() {
 		return r
 	}
 	switch {
@@ -181,7 +190,7 @@ func (t *table) fit(d *draft, n numbers) *Rate {
 	case a == SlidingCounter:
 		t.wrong("rate", "a count of 1 to %d in this window; fixed_window takes larger ones", size)
 		return nil
-	case a.isBucket():
+	case a.IsBucket():
 		t.wrongBurst(r, size-(r.Size(a)-r.Burst), "more cannot be counted exactly", a)
 		return nil
 	}
@@ -263,7 +272,7 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 		count = max(count, cost)
 	}
 	share := newRate(a, count, r.WindowUS, &burst, utcOffsetUS)
-	if a.isBucket() && share.Size(a) > share.MaxSize(a) {
+	if a.IsBucket() && share.Size(a) > share.MaxSize(a) {
 		t.wrong(t.burstOrRate(), "numbers that replicas = %d divides: a share of %s with a burst of %d cannot be counted exactly",
 			replicas, share, burst)
 		return nil
@@ -275,17 +284,4 @@ func (t *table) share(d *draft, r *Rate, utcOffsetUS int64) *Rate {
 		r.Share = share
 	}
 	return r
-}
-
-// ReadRate makes a rate of numbers that stand in no limits file: text is what would stand at rate there,
-// burst what would stand at burst, nil if nothing. It does not know the bounds of what authz can count.
-func ReadRate(a Algorithm, text string, burst *int64) (*Rate, error) {
-	r, want := parseRate(text)
-	switch {
-	case want != "":
-		return nil, fmt.Errorf("%q, want %s", text, want)
-	case r.Unlimited:
-		return &r, nil
-	}
-	return newRate(a, r.Count, r.WindowUS, burst, 0), nil
 }

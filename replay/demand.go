@@ -33,7 +33,7 @@ const beyond = 1 << 60
 // buckets have it.
 func (d *demand) add(c *limits.Check, bucket *limits.Rate, nowUS int64) {
 	r := c.Rate
-	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != d.windowUS {
+	if from := r.WindowBeginUS(nowUS); from != d.windowUS {
 		d.windowUS, d.inWindow = from, 0
 	}
 	d.inWindow = min(beyond, d.inWindow+c.Cost)
@@ -47,7 +47,7 @@ func (d *demand) add(c *limits.Check, bucket *limits.Rate, nowUS int64) {
 		d.levelUS = nowUS
 		d.levelPeak = max(d.levelPeak, d.level)
 	}
-	if isBucket(c.Limit.Algorithm) {
+	if c.Limit.Algorithm.IsBucket() {
 		d.rate.add(r.Size(c.Limit.Algorithm), c.Cost, r.WindowUS, nowUS)
 	}
 }
@@ -131,7 +131,7 @@ func (l *load) add(c *limits.Check, nowUS int64) int64 {
 		l.w, l.atUS, l.used = r.W, nowUS, min(beyond, l.used+times(c.Cost, r.W))
 		return scaled(l.used, r.Capacity, 1000)
 	}
-	if from := nowUS - floorMod(nowUS-r.OffsetUS, r.WindowUS); from != l.atUS {
+	if from := r.WindowBeginUS(nowUS); from != l.atUS {
 		l.atUS, l.used = from, 0
 	}
 	l.used = min(beyond, l.used+c.Cost)
@@ -166,5 +166,3 @@ func scaled(n, all, size int64) int64 {
 	quotient, _ := bits.Div64(high, low, uint64(all))
 	return min(beyond, int64(quotient&(1<<63-1)))
 }
-
-func floorMod(a, b int64) int64 { return ((a % b) + b) % b }

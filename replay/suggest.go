@@ -38,25 +38,23 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 		return nil
 	}
 	var all []Suggestion
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
-		if isBucket(a) && t.bucket.N == 0 {
+	for _, a := range limits.Algorithms {
+		if a.IsBucket() && t.bucket.N == 0 {
 			continue // a rate of 0 fills no bucket
 		}
 		all = append(all, t.suggestion(a, asked, s, set, mostCost))
-		if a == t.limit.Algorithm && isBucket(a) {
+		if a == t.limit.Algorithm && a.IsBucket() {
 			all = append(all, t.rateSuggestion(asked, s, set))
 		}
 	}
 	return all
 }
 
-func isBucket(a limits.Algorithm) bool { return a == limits.TokenBucket || a == limits.LeakyBucket }
-
 func (t *tally) suggestion(a limits.Algorithm, asked []*demand, s *Suggest, set *limits.Set, mostCost int64) Suggestion {
 	size, refused := smallest(asked, s.Keys, max(1, mostCost), func(d *demand) int64 { return t.peak(d, a) })
 	r := rateOf(a, s.Headroom.more(size), &t.limit.Rate)
 	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: size, Refused: refused, Rate: r.String(), Not: unusable(a, r, size, set)}
-	if isBucket(a) {
+	if a.IsBucket() {
 		out.Number, out.Burst = "burst", &r.Burst
 		out.Smallest -= r.Size(a) - r.Burst // a leaky bucket's is one less
 	}
@@ -73,7 +71,7 @@ func (t *tally) rateSuggestion(asked []*demand, s *Suggest, set *limits.Set) Sug
 		out.Not = fmt.Sprintf("no rate is enough at a burst of %d: more is asked for at once", own.Burst)
 		return out
 	}
-	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, own.Burst)
+	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, &own.Burst)
 	out.Rate, out.Not = r.String(), unusable(a, r, r.Size(a), set)
 	return out
 }
@@ -113,11 +111,11 @@ func (t *tally) peak(d *demand, a limits.Algorithm) int64 {
 func rateOf(a limits.Algorithm, size int64, own *limits.Rate) *limits.Rate {
 	switch a {
 	case limits.TokenBucket:
-		return limits.NewRate(a, own.Count, own.WindowUS, size)
+		return limits.NewRate(a, own.Count, own.WindowUS, &size)
 	case limits.LeakyBucket:
-		return limits.NewRate(a, own.Count, own.WindowUS, size-1)
+		return limits.NewRate(a, own.Count, own.WindowUS, new(size-1))
 	}
-	return limits.NewRate(a, size, own.WindowUS, 0)
+	return limits.NewRate(a, size, own.WindowUS, nil)
 }
 
 // unusable says why authz would not load such a limit.

@@ -210,7 +210,7 @@ func TestAShareIsAPercentage(t *testing.T) {
 
 // The peaks stay in bounds whatever is asked for.
 func TestADemandDoesNotOverflow(t *testing.T) {
-	rate := limits.NewRate(limits.TokenBucket, 1, 366*86400e6, 1)
+	rate := limits.NewRate(limits.TokenBucket, 1, 366*86400e6, new(int64(1)))
 	var d demand
 	for i := range int64(1000) {
 		d.add(&limits.Check{Limit: &limits.Limit{Algorithm: limits.TokenBucket}, Rate: rate, Cost: 1<<53 - 1}, rate, 1e15+i)

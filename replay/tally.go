@@ -20,7 +20,7 @@ type tally struct {
 func newTally(l *limits.Limit, s *Suggest) *tally {
 	t := &tally{limit: l, second: spans{widthUS: 1e6}, minute: spans{widthUS: 60e6}, keys: newKeyTable(), sample: newKeySample()}
 	if s != nil && !l.Rate.Unlimited {
-		t.bucket = limits.NewRate(limits.TokenBucket, l.Rate.Count, l.Rate.WindowUS, 1)
+		t.bucket = limits.NewRate(limits.TokenBucket, l.Rate.Count, l.Rate.WindowUS, new(int64(1)))
 	}
 	return t
 }
@@ -49,6 +49,7 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 	default:
 		t.overridden++
 	}
+	// The sample counts the distinct keys: it needs each once, suggestions or not.
 	if isNew || t.bucket != nil {
 		t.sampled(nowUS, c, key)
 	}

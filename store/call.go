@@ -18,7 +18,7 @@ import (
 var (
 	take    = redisscripts.Take()
 	singles = func() (of [limits.SlidingCounter + 1]redisscripts.Script) {
-		for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+		for _, a := range limits.Algorithms {
 			of[a] = redisscripts.Named(a.String())
 		}
 		return of

@@ -30,7 +30,7 @@ func checkOf(l *limits.Limit, key string) limits.Check {
 }
 
 func allAlgorithms() (checks []limits.Check) {
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+	for _, a := range limits.Algorithms {
 		checks = append(checks, checkOf(limitOf(a), a.String()))
 	}
 	return checks

@@ -31,7 +31,7 @@ func (b bucket) settle(c *limits.Check, nowUS int64) bucket {
 	case limits.TokenBucket, limits.LeakyBucket:
 		return b.refill(c.Rate, nowUS)
 	case limits.FixedWindow, limits.SlidingCounter:
-		return b.turn(c.Rate.WindowUS, c.Rate.OffsetUS, nowUS)
+		return b.turn(c.Rate, nowUS)
 	}
 	panic(unknown(c))
 }
@@ -165,10 +165,10 @@ func keptUS(r *limits.Rate) int64 {
 }
 
 // turn settles an aligned window.
-func (b bucket) turn(windowUS, offsetUS, nowUS int64) bucket {
-	beginsUS := nowUS - floorMod(nowUS-offsetUS, windowUS)
+func (b bucket) turn(r *limits.Rate, nowUS int64) bucket {
+	windowUS, beginsUS := r.WindowUS, r.WindowBeginUS(nowUS)
 	// A count that began elsewhere is of other windows: the limit had another window or offset.
-	if b.unit == windowUS && (b.timeUS-offsetUS)%windowUS == 0 {
+	if b.unit == windowUS && r.WindowBeginUS(b.timeUS) == b.timeUS {
 		switch b.timeUS - beginsUS {
 		case 0, windowUS: // a window ahead by one is still the current one
 			return b
@@ -239,5 +239,3 @@ func (l *timeLog) charge(c *limits.Check, nowUS int64, r *Result) {
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
-
-func floorMod(a, b int64) int64 { return ((a % b) + b) % b }

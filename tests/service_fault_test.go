@@ -125,7 +125,7 @@ func TestTheReadmesAccountIsEnoughToServe(t *testing.T) {
 	}
 	r := startRedis(t, "--aclfile", file)
 	all := ""
-	for algorithm := limits.TokenBucket; algorithm <= limits.SlidingCounter; algorithm++ {
+	for _, algorithm := range limits.Algorithms {
 		all += fmt.Sprintf("[limit.%s]\nkey = [\"ip\"]\nalgorithm = %q\nrate = \"2/d\"\n", algorithm, algorithm)
 	}
 	all = strings.Replace(all, `"leaky_bucket"`, `"leaky_bucket"`+"\nmode = \"shadow\"", 1) // it is charged, and holds nothing up

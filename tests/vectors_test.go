@@ -171,7 +171,7 @@ func (v *vector) run(t *testing.T, take taker) {
 func newLimit(t testing.TB, name, algorithm string, count, windowUS, burst int64) *limits.Limit {
 	t.Helper()
 	l := &limits.Limit{Name: name, Rate: limits.Rate{Count: count, WindowUS: windowUS, Burst: burst}}
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+	for _, a := range limits.Algorithms {
 		if a.String() == algorithm {
 			l.Algorithm = a
 		}

@@ -166,7 +166,7 @@ func (d *doctor) take() func(nowUS int64, peek bool) (bool, error) {
 }
 
 func (d *doctor) checks(limit string) (checks []limits.Check) {
-	for algorithm := limits.TokenBucket; algorithm <= limits.SlidingCounter; algorithm++ {
+	for _, algorithm := range limits.Algorithms {
 		l := oneASecond(algorithm)
 		checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(d.key(limit, algorithm.Code())), Cost: 1})
 	}

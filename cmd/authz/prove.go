@@ -145,8 +145,12 @@ func (f *proveCmd) promised(c *console) (*promise, error) {
 		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
 			return nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
 		}
-		if rate, err = limits.ReadRate(algorithm, f.Rate, f.Burst); err != nil {
+		written, err := limits.ParseRate(f.Rate)
+		if err != nil {
 			return nil, c.usage("--rate=%v", err)
+		}
+		if rate = &written; !written.Unlimited {
+			rate = limits.NewRate(algorithm, written.Count, written.WindowUS, f.Burst)
 		}
 	} else {
 		set, err := c.loadLimits("authz", f.Limits)
@@ -191,7 +195,7 @@ func (f *proveCmd) agree(c *console, n int) error {
 
 func algorithmOf(name string) (limits.Algorithm, error) {
 	var known []string
-	for a := limits.TokenBucket; a <= limits.SlidingCounter; a++ {
+	for _, a := range limits.Algorithms {
 		if a.String() == name {
 			return a, nil
 		}

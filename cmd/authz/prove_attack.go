@@ -132,12 +132,13 @@ func (p *proof) lastRefusal() (last *observation) {
 // a second before, or a quarter of a window if that is shorter, so that what comes late comes before it too. With
 // the key of the crowd it waits for a window in which the crowd was not, if there is time.
 func (p *proof) boundary() string {
-	windowUS := p.promise.rate.WindowUS
+	rate := p.promise.rate
+	windowUS := rate.WindowUS
 	aheadUS, unsureUS, clock := p.serverClock()
 	leadUS := min(p.crowded.lengthUS()+1_000_000, windowUS/4) + unsureUS
 	startUS := p.began.UnixMicro() + aheadUS // the server's clock as the run began
 	next := func(afterUS int64) int64 {
-		return afterUS + windowUS - (startUS+afterUS-p.promise.rate.OffsetUS)%windowUS
+		return rate.WindowBeginUS(startUS+afterUS) + windowUS - startUS
 	}
 	atUS := next(p.nowUS() + leadUS)
 	if later := next(p.crowded.toUS + unsureUS + windowUS); !p.hasOwnKeys() && later > atUS && later <= p.endUS {

@@ -17,11 +17,11 @@ func newPromise(t *testing.T, algorithm, rate string, burst int64) *promise {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := limits.ReadRate(a, rate, &burst)
+	r, err := limits.ParseRate(rate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return promiseOf(a, r)
+	return promiseOf(a, limits.NewRate(a, r.Count, r.WindowUS, &burst))
 }
 
 // spansOf reads "5x0-10 20-30": five spans from 0 to 10 ms, and one from 20 to 30 ms.
