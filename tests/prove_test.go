@@ -160,6 +160,23 @@ func TestARunThatSeesTooLittleProvesNothing(t *testing.T) {
 	says("unclear: 17 of 18 answers are no verdict on the limit: 429 of limit fewer (17)", "--url="+at+"/both", "--direct", "--limits="+file, "--limit=few")
 }
 
+// A limit that refuses is no proof for a window that nobody has watched to its end.
+func TestNothingIsHeldThatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	a := startAuthz(t, "--limits="+limitsFile(t, strings.ReplaceAll(limit("hour", "sliding_window", "5/h")+limit("second", "sliding_window", "50/s"), "[]", `["ip"]`)))
+	says := func(want, name, rate string, args ...string) {
+		t.Helper()
+		p := prove(t, append(args, "--url=http://"+a.addr+"/"+name, "--direct", "--limit="+name, "--algorithm=sliding_window", "--rate="+rate)...)
+		got := regexp.MustCompile(`watched for [^ ,]+`).ReplaceAllString(p.Verdict+": "+p.Why, "watched for N")
+		same(t, got, want)
+	}
+	says("unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+		"want --for=3h0m10s", "hour", "5/h", "--for=2s", "--vary=X-Real-IP: 192.0.2.{n}")
+	says("unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+		"want --requests=42 and --for=3h0m10s", "hour", "5/h", "--for=2s", "--requests=12", "--vary=X-Real-IP: 203.0.113.{n}")
+	says("unclear: the flood was not tried to the end: want --requests=402", "second", "50/s", "--requests=300")
+}
+
 // A broken promise is broken, whatever else was seen.
 func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	t.Parallel()

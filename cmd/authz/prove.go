@@ -21,7 +21,7 @@ type proveCmd struct {
 	Rate      string        `help:"Its rate, without --limits." placeholder:"COUNT/[N]UNIT"`
 	Burst     *int64        `help:"Its burst, without --limits." placeholder:"N"`
 	Requests  int           `help:"The most requests to send." default:"10000"`
-	For       time.Duration `help:"The longest to attack; 0 for three windows and 10s, 2m at most." default:"0s"`
+	For       time.Duration `help:"The longest to attack; 0 for three windows and 10s, 4m at most." default:"0s"`
 	Method    string        `help:"Method of the requests." default:"GET"`
 	Header    []string      `short:"H" sep:"none" help:"A header of the requests; may be repeated." placeholder:"NAME: VALUE"`
 	Vary      string        `help:"A header with {n} in its value, for another key in each attack." placeholder:"NAME: VALUE{n}"`
@@ -41,7 +41,8 @@ promise was held; 1: it was broken, or the run cannot tell, and a sentence says 
 
 Four attacks follow each other: a crowd (twice what is admitted at once, over 50 connections), a retry when
 Retry-After says, bursts on both sides of the boundary of an aligned window, and a flood of four times the rate
-for a window. The first line says how many requests that makes; --requests and --for cut it off.
+for a window. The first line says how many requests that makes; --requests and --for cut it off, and then the
+promise may be broken, but cannot be held: for that a whole window, a boundary and a flood have to be seen.
 
 429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
 client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.
@@ -100,21 +101,20 @@ func (f *proveCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	p := &proof{prober: newProber(f), promise: promise, left: int(min(promise.plan(), int64(f.Requests)))}
+	p := &proof{prober: newProber(f), promise: promise, lasts: f.For, requests: f.Requests, left: int(min(promise.plan(), int64(f.Requests)))}
+	if p.lasts == 0 {
+		p.lasts = min(promise.lasts(), 4*time.Minute)
+	}
 	if len(f.Limits) > 0 {
 		p.limit = f.Limit
 	}
 	if err := f.agree(c, p.left); err != nil {
 		return err
 	}
-	lasts := f.For
-	if lasts == 0 {
-		lasts = min(3*time.Duration(promise.rate.WindowUS)*time.Microsecond+10*time.Second, 2*time.Minute)
-	}
 	p.began = time.Now()
-	p.endUS = lasts.Microseconds()
+	p.endUS = p.lasts.Microseconds()
 	if p.tell = func(*attack) {}; !f.JSON {
-		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, lasts)
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, p.lasts)
 		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
 	}
 	p.run()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"authz/limits"
 )
@@ -88,7 +89,38 @@ func (p *proof) unclear(j *judgment) string {
 	case j.most == 0:
 		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
 	}
-	return ""
+	return p.tooShort()
+}
+
+// tooShort says what a run lacks that has not seen a whole window and the attacks on it, and what would be
+// enough. Empty: it has.
+func (p *proof) tooShort() string {
+	watchedUS, windowUS := p.seen.span().lengthUS(), p.promise.rate.WindowUS
+	var lacks, wants []string
+	if watchedUS < windowUS {
+		lacks = append(lacks, fmt.Sprintf("the limit was watched for %s, and its window is %s", micros(watchedUS), micros(windowUS)))
+	}
+	for _, name := range []string{"boundary", "flood"} {
+		if !slices.Contains(p.whole, name) {
+			lacks = append(lacks, "the "+name+" was not tried to the end")
+		}
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	if plan := p.promise.plan(); plan > int64(p.requests) {
+		wants = append(wants, fmt.Sprintf("--requests=%d", plan))
+		if plan > mostRequests {
+			wants[0] += fmt.Sprintf(", which is more than the %d that a run may send", mostRequests)
+		}
+	}
+	if enough := p.promise.lasts(); p.lasts < enough {
+		wants = append(wants, fmt.Sprintf("--for=%v", enough))
+	}
+	if len(wants) == 0 { // the way is slow, or many retries were refused
+		wants = []string{fmt.Sprintf("--for=%v", p.lasts+time.Duration(windowUS)*time.Microsecond)}
+	}
+	return strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
 }
 
 // others is the answers that are no verdict, and how many of each.
