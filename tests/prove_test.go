@@ -180,11 +180,11 @@ func TestNothingIsHeldThatWasNotSeen(t *testing.T) {
 // A broken promise is broken, whatever else was seen.
 func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	t.Parallel()
-	site := httptest.NewServer(http.NotFoundHandler())
+	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(site.Close)
 	p := prove(t, "--url="+site.URL, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
-	if p.Verdict != "broken" || p.Most < 10 {
-		t.Errorf("%+v, want it broken", p)
+	if p.Verdict != "broken" || p.Most < 10 || !strings.HasSuffix(p.Why, "; nothing was ever refused: does the limit meet these requests?") {
+		t.Errorf("%+v, want it broken, and a question", p)
 	}
 
 	// authz itself is none while Redis is away, if on_error says so, and says that.
@@ -193,6 +193,29 @@ func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	if p.Verdict != "broken" || p.Answers["200 with X-Authz-Degraded: allow"] < 10 {
 		t.Errorf("%+v, want it broken by answers that are degraded", p)
 	}
+}
+
+// A site that sends everything elsewhere, or has nothing there, need not have asked the limit.
+func TestAPlaceWhereNothingIsServedIsNoProof(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/moved", r.URL.Path == "/both" && n.Add(1) == 1:
+			http.Redirect(w, r, "https://site.test/moved", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(site.Close)
+	says := func(want, path string) {
+		t.Helper()
+		p := prove(t, "--url="+site.URL+path, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s", "--requests=20")
+		same(t, p.Verdict+": "+p.Why, want)
+	}
+	says("unclear: nothing was ever refused and every answer is 302: does the limit meet these requests?", "/moved")
+	says("unclear: nothing was ever refused and every answer is 404: does the limit meet these requests?", "/missing")
+	says("unclear: nothing was ever refused and no answer is 2xx, but 302 (1), 404 (19): does the limit meet these requests?", "/both")
 }
 
 // With TLS the site has to prove its name.

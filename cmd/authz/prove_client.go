@@ -22,6 +22,7 @@ type observation struct {
 	span
 	key         int       // of which of our keys, if it has one of ours
 	verdict     sighting  // of the limit that is to be proved
+	status      int       // 0: none came
 	answer      string    // the status, or why there is none
 	retryAfterS int64     // seconds, 0 if it does not say
 	date        time.Time // of the server, to a second; zero if it does not say
@@ -151,6 +152,7 @@ func (b *prober) read(o *observation, resp *fasthttp.Response) {
 	if degraded := resp.Header.Peek("X-Authz-Degraded"); len(degraded) > 0 {
 		o.answer += " with X-Authz-Degraded: " + string(degraded)
 	}
+	o.status = status
 	switch by := string(resp.Header.Peek("X-Authz-Limit")); {
 	case status == fasthttp.StatusTooManyRequests && b.limit != "" && by != "" && by != b.limit:
 		o.answer += " of limit " + by

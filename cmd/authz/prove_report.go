@@ -43,10 +43,15 @@ func (p *proof) report() *report {
 	}
 	r.Most, r.WithinUS = j.most, j.fullest.lengthUS()
 	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS, p.boundaryUS)
-	unclear := p.unclear(&j)
+	elsewhere, unclear := p.elsewhere(), p.unclear(&j)
 	switch {
+	case elsewhere != "":
+		r.Verdict, r.Why = "unclear", elsewhere
 	case j.breach != nil:
 		r.Verdict, r.Why = "broken", p.promise.broken(j.breach)
+		if p.seen.count(sawRefused) == 0 {
+			r.Why += "; nothing was ever refused: does the limit meet these requests?"
+		}
 	case p.early != nil:
 		r.Verdict, r.Why = "broken", fmt.Sprintf("a Retry-After of %ds was too short: nothing else was sent, and the request was refused again, "+
 			"unless somebody else uses the key, or --retry-after-max has cut it", p.early.retryAfterS)
@@ -74,6 +79,31 @@ func (p *proof) judge() (worst judgment, of int) {
 		}
 	}
 	return worst, of
+}
+
+// elsewhere says so if no answer is one that a limit would have let through to the application, or would have
+// refused: a site that sends everything to https, or has nothing at this path, need not have asked the limit.
+func (p *proof) elsewhere() string {
+	admitted := map[string]int{}
+	for i := range p.seen {
+		switch o := &p.seen[i]; {
+		case o.verdict == sawRefused || o.verdict == sawAdmitted && o.status < 300:
+			return ""
+		case o.verdict == sawAdmitted:
+			admitted[o.answer]++
+		}
+	}
+	switch len(admitted) {
+	case 0:
+		return ""
+	case 1:
+		for answer, n := range admitted {
+			if n == len(p.seen) {
+				return fmt.Sprintf("nothing was ever refused and every answer is %s: does the limit meet these requests?", answer)
+			}
+		}
+	}
+	return fmt.Sprintf("nothing was ever refused and no answer is 2xx, but %s: does the limit meet these requests?", list(admitted))
 }
 
 // unclear says why a run shows too little to say that the promise was held, if it does.
