@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -62,6 +63,7 @@ func newProber(f *proveCmd) *prober {
 		MaxIdemponentCallAttempts: 1,           // a request that is sent twice is charged twice
 		MaxIdleConnDuration:       time.Second, // sooner than servers close, which would lose a request
 		DisablePathNormalizing:    true,
+		StreamResponseBody:        true,
 	}
 	if b.direct && b.vary[0] == "" && !b.gives("X-Real-IP") {
 		// Addresses that are for measuring, some others in each run.
@@ -121,7 +123,7 @@ func (b *prober) request(key int) *fasthttp.Request {
 	return req
 }
 
-// ask sends the request, once, and reads the answer.
+// ask sends the request, once, and reads the answer, but for its body.
 func (b *prober) ask(req *fasthttp.Request, key int) observation {
 	var resp fasthttp.Response
 	o := observation{key: key}
@@ -133,7 +135,22 @@ func (b *prober) ask(req *fasthttp.Request, key int) observation {
 		return o
 	}
 	b.read(&o, &resp)
+	dropBody(resp.BodyStream())
 	return o
+}
+
+// dropBody ends what may be without end. A connection is used again if a body is read whole, so one that is
+// short and comes at once is.
+func dropBody(stream io.Reader) {
+	const most, longest = 64 << 10, 100 * time.Millisecond // bytes
+	body, ok := stream.(fasthttp.ReadCloserWithError)
+	if !ok {
+		return // none came
+	}
+	late := time.AfterFunc(longest, func() { body.CloseWithError(nil) })
+	io.CopyN(io.Discard, body, most)
+	late.Stop()
+	body.CloseWithError(nil)
 }
 
 // read says what an answer means. Only what cannot be anything else is a verdict: not a 503, which may be a
