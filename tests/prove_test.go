@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // proved is what `authz prove --json` says.
@@ -175,6 +176,21 @@ func TestNothingIsHeldThatWasNotSeen(t *testing.T) {
 	says("unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
 		"want --requests=42 and --for=3h0m10s", "hour", "5/h", "--for=2s", "--requests=12", "--vary=X-Real-IP: 203.0.113.{n}")
 	says("unclear: the flood was not tried to the end: want --requests=402", "second", "50/s", "--requests=300")
+}
+
+// Until a schedule gives the limit other numbers, no longer: what is admitted then was not promised before.
+func TestARunEndsBeforeTheNumbersChange(t *testing.T) {
+	t.Parallel()
+	site := startLimiter(t, func() limiter {
+		var n atomic.Int64
+		return func(context.Context) (bool, int64) { return n.Add(1) <= 3, 3600 }
+	}())
+	at := time.Now().UTC().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	file := limitsFile(t, limit("sale", "fixed_window", "3/h")+"[schedule.sale.soon]\nrate = \"100/h\"\nzone = \"UTC\"\nfrom = \""+at.Format("2006-01-02T15:04")+"\"\n")
+	p := prove(t, "--url="+site, "--limit=sale", "--limits="+file, "--for=4h", "--requests=6")
+	same(t, regexp.MustCompile(`watched for [^ ,]+`).ReplaceAllString(p.Verdict+": "+p.Why, "watched for N"),
+		"unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+			"want --requests=26, not across "+at.Format(time.RFC3339)+", when a schedule gives the limit other numbers")
 }
 
 // A broken promise is broken, whatever else was seen.

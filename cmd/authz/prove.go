@@ -47,7 +47,8 @@ promise may be broken, but cannot be held: for that a whole window, a boundary a
 429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
 client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.
 
-The numbers are those of the limit: an override of the key is not looked up, and a request is taken to cost 1.`
+The numbers are those of the limit, as they are in force: a run ends before a schedule gives it others. An override
+of the key is not looked up, and a request is taken to cost 1.`
 }
 
 // The most that --requests may be: a judgment looks at all pairs.
@@ -97,7 +98,8 @@ func headerOf(text string) (header [2]string, err error) {
 
 // Run attacks, and ends with 1 unless the promise was held.
 func (f *proveCmd) Run(c *console) error {
-	promise, err := f.promised(c)
+	nowUS := time.Now().UnixMicro()
+	promise, l, err := f.promised(c, nowUS)
 	if err != nil {
 		return err
 	}
@@ -113,8 +115,11 @@ func (f *proveCmd) Run(c *console) error {
 	}
 	p.began = time.Now()
 	p.endUS = p.lasts.Microseconds()
+	if l != nil {
+		p.endBefore(l.SwitchUS(nowUS, p.began.UnixMicro()+p.endUS+switchMarginUS))
+	}
 	if p.tell = func(*attack) {}; !f.JSON {
-		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, p.lasts)
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, time.Duration(p.endUS)*time.Microsecond)
 		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
 	}
 	p.run()
@@ -137,37 +142,36 @@ func (c *console) usage(format string, a ...any) error {
 	return exit(2)
 }
 
-// promised finds the limit's numbers.
-func (f *proveCmd) promised(c *console) (*promise, error) {
+// promised finds the limit's numbers at a time, in microseconds since 1970, and the limit, nil without --limits.
+func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limit, err error) {
 	var algorithm limits.Algorithm
 	var rate *limits.Rate
 	if len(f.Limits) == 0 {
-		var err error
 		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
-			return nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
+			return nil, nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
 		}
 		if rate, err = limits.ReadRate(algorithm, f.Rate, f.Burst); err != nil {
-			return nil, c.usage("--rate=%v", err)
+			return nil, nil, c.usage("--rate=%v", err)
 		}
 	} else {
 		set, err := c.loadLimits("authz", f.Limits)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		l := limitOf(set, f.Limit)
+		l = limitOf(set, f.Limit)
 		switch {
 		case l == nil:
-			return nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
+			return nil, nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
 		case l.Shadow:
-			return nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
+			return nil, nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
 		}
 		algorithm = l.Algorithm
-		rate, _ = l.InForce(time.Now().UnixMicro())
+		rate, _ = l.InForce(nowUS)
 	}
 	if rate.Unlimited || rate.Size(algorithm) == 0 {
-		return nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
+		return nil, nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
 	}
-	return promiseOf(algorithm, rate), nil
+	return promiseOf(algorithm, rate), l, nil
 }
 
 // agree asks whether so many requests may go to another machine.

@@ -18,6 +18,8 @@ type proof struct {
 	endUS   int64 // when that is over
 	tell    func(*attack)
 
+	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not before the end
+
 	requests, left int // that may be sent, and still may
 
 	keys       int // that were used
@@ -53,6 +55,17 @@ func (p *promise) lasts() time.Duration {
 
 // size is what an unused key admits at once.
 func (p *promise) size() int64 { return p.rate.Size(p.algorithm) }
+
+// switchMarginUS is how long before the numbers change a run ends: clocks differ, and what was sent last has to be
+// decided.
+const switchMarginUS = 2_000_000
+
+// endBefore ends the run before the numbers change; 0: they do not.
+func (p *proof) endBefore(switchesUS int64) {
+	if p.switchesUS = switchesUS; switchesUS != 0 {
+		p.endUS = max(0, min(p.endUS, switchesUS-switchMarginUS-p.began.UnixMicro()))
+	}
+}
 
 // run attacks. What is first needs the least time, in case there is none for the rest.
 func (p *proof) run() {

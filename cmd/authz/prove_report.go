@@ -45,6 +45,8 @@ func (p *proof) report() *report {
 	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS, p.boundaryUS)
 	elsewhere, unclear := p.elsewhere(), p.unclear(&j)
 	switch {
+	case p.switchesUS != 0 && p.began.UnixMicro()+p.seen.span().toUS >= p.switchesUS:
+		r.Verdict, r.Why = "unclear", "the last answers came after "+p.switches()
 	case elsewhere != "":
 		r.Verdict, r.Why = "unclear", elsewhere
 	case j.breach != nil:
@@ -110,6 +112,8 @@ func (p *proof) elsewhere() string {
 func (p *proof) unclear(j *judgment) string {
 	n := len(p.seen)
 	switch admitted, refused := p.seen.count(sawAdmitted), p.seen.count(sawRefused); {
+	case n == 0:
+		return p.tooShort()
 	case admitted+refused < int64(n):
 		return fmt.Sprintf("%d of %s are no verdict on the limit: %s", int64(n)-admitted-refused, count(n, "answer"), p.others())
 	case admitted == 0:
@@ -147,10 +151,22 @@ func (p *proof) tooShort() string {
 	if enough := p.promise.lasts(); p.lasts < enough {
 		wants = append(wants, fmt.Sprintf("--for=%v", enough))
 	}
-	if len(wants) == 0 { // the way is slow, or many retries were refused
+	switch {
+	case len(wants) > 0:
+	case p.switchesUS != 0:
+		wants = []string{"a whole run"}
+	default: // the way is slow, or many retries were refused
 		wants = []string{fmt.Sprintf("--for=%v", p.lasts+time.Duration(windowUS)*time.Microsecond)}
 	}
-	return strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
+	text := strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
+	if p.switchesUS != 0 {
+		text += ", not across " + p.switches()
+	}
+	return text
+}
+
+func (p *proof) switches() string {
+	return time.UnixMicro(p.switchesUS).UTC().Format(time.RFC3339) + ", when a schedule gives the limit other numbers"
 }
 
 // others is the answers that are no verdict, and how many of each.

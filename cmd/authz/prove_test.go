@@ -136,3 +136,41 @@ func TestTheServersClockIsOursUnlessItsDateSaysOtherwise(t *testing.T) {
 	// Two servers behind one name, of which nobody knows which counts.
 	check(0, 0, "the clock here", at(0, "12:00:04"), at(1000, "12:10:00"))
 }
+
+func TestARunEndsTwoSecondsBeforeTheNumbersChange(t *testing.T) {
+	began := time.Date(2026, 11, 26, 23, 59, 0, 0, time.UTC)
+	check := func(lasts time.Duration, switches string, want time.Duration) {
+		t.Helper()
+		atUS := int64(0)
+		if switches != "" {
+			at, err := time.Parse(time.RFC3339, switches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			atUS = at.UnixMicro()
+		}
+		p := &proof{prober: &prober{began: began}, endUS: lasts.Microseconds()}
+		if p.endBefore(atUS); p.endUS != want.Microseconds() {
+			t.Errorf("%v, numbers change %s: ends at %dus, want %v", lasts, switches, p.endUS, want)
+		}
+	}
+	check(time.Hour, "", time.Hour)
+	check(time.Hour, "2026-11-27T00:00:00Z", 58*time.Second)
+	check(59*time.Second, "2026-11-27T00:00:00Z", 58*time.Second)
+	check(10*time.Second, "2026-11-27T00:00:00Z", 10*time.Second)
+	check(time.Hour, "2026-11-26T23:59:01Z", 0)
+}
+
+// What came after the numbers had changed is neither held nor broken.
+func TestAnswersFromAfterTheNumbersChangedAreNoVerdict(t *testing.T) {
+	began := time.Date(2026, 11, 26, 23, 59, 0, 0, time.UTC)
+	p := &proof{prober: &prober{began: began}, promise: newPromise(t, "fixed_window", "1/h", 0), keys: 1, switchesUS: began.Add(time.Minute).UnixMicro()}
+	for i := range int64(5) {
+		p.seen = append(p.seen, observation{span: span{i * 1000, 60_000_000 + i*1000}, key: 1, verdict: sawAdmitted, status: 200})
+	}
+	r := p.report()
+	want := "unclear: the last answers came after 2026-11-27T00:00:00Z, when a schedule gives the limit other numbers"
+	if got := r.Verdict + ": " + r.Why; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
