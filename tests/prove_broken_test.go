@@ -99,6 +99,15 @@ func TestNodesWithClocksApartAreCaught(t *testing.T) {
 	})
 }
 
+// A key that the crowd found half used has another user, who may have come before the retries too.
+func TestARetryOnAKeyThatOthersUseProvesNothing(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	url := startLimiter(t, func(context.Context) (bool, int64) { return n.Add(1) <= 3, 1 })
+	p := prove(t, "--url="+url, "--limit=shared", "--algorithm=sliding_window", "--rate=5/m", "--for=3s")
+	same(t, p.Verdict+": "+p.Why, "unclear: a Retry-After of 1s was too short, but the crowd was admitted 3 of the 5 that an unused key admits: somebody else may use the key")
+}
+
 // This one holds, and the same window is caught if it says that it is over too soon.
 func TestARetryAfterThatIsTooShortIsCaught(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,10 @@ promise may be broken, but cannot be held: for that a whole window, a boundary a
 429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
 client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.
 
+A Retry-After is too short if the one retry after it, and then another, are refused. So is one that is capped, as
+by serve --retry-after-max. If others use the key, which shows if the crowd gets less than an unused key admits,
+the run cannot tell.
+
 The numbers are those of the limit, as they are in force: a run ends before a schedule gives it others. An override
 of the key is not looked up, and a request is taken to cost 1.`
 }

@@ -28,6 +28,7 @@ type proof struct {
 	crowded    span         // when the crowd came
 	boundaryUS int64        // when an aligned window is taken to end; 0: no boundary was tried
 	early      *observation // a refusal when Retry-After had said otherwise
+	crowdGot   int64        // that were admitted of the crowd
 	whole      []string     // the attacks that were tried to the end
 }
 
@@ -67,6 +68,14 @@ func (p *proof) endBefore(switchesUS int64) {
 	}
 }
 
+// unused is what a key admits at once that nobody has used.
+func (p *promise) unused() int64 {
+	if p.rate.Initial > 0 {
+		return p.rate.Initial
+	}
+	return p.size()
+}
+
 // run attacks. What is first needs the least time, in case there is none for the rest.
 func (p *proof) run() {
 	p.keys = 1
@@ -100,7 +109,7 @@ func (p *proof) nextKey() {
 // crowd sends twice what is admitted at once, over many connections at once.
 func (p *proof) crowd() string {
 	seen := p.fire(2*p.promise.size(), 0)
-	p.crowded = seen.span()
+	p.crowded, p.crowdGot = seen.span(), seen.count(sawAdmitted)
 	return fmt.Sprintf("%s over %s at once, within %s: %s", count(len(seen), "request"), count(min(len(seen), connections), "connection"), seen.took(), seen)
 }
 

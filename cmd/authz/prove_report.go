@@ -54,7 +54,7 @@ func (p *proof) report() *report {
 		if p.seen.count(sawRefused) == 0 {
 			r.Why += "; nothing was ever refused: does the limit meet these requests?"
 		}
-	case p.early != nil:
+	case p.early != nil && p.crowdGot >= p.promise.unused():
 		r.Verdict, r.Why = "broken", fmt.Sprintf("a Retry-After of %ds was too short: nothing else was sent, and the request was refused again, "+
 			"unless somebody else uses the key, or --retry-after-max has cut it", p.early.retryAfterS)
 	case unclear != "":
@@ -122,6 +122,10 @@ func (p *proof) unclear(j *judgment) string {
 		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests=%d", count(n, "request"), min(p.promise.plan(), mostRequests))
 	case j.most == 0:
 		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
+	}
+	if p.early != nil {
+		return fmt.Sprintf("a Retry-After of %ds was too short, but the crowd was admitted %d of the %d that an unused key admits: "+
+			"somebody else may use the key", p.early.retryAfterS, p.crowdGot, p.promise.unused())
 	}
 	return p.tooShort()
 }
