@@ -29,9 +29,11 @@ type proveCmd struct {
 	Yes       bool          `help:"Send requests to another machine without asking." env:"-"`
 	JSON      bool          `name:"json" help:"Write what came of it as JSON."`
 
-	target  *url.URL
-	headers [][2]string
-	varied  [2]string // no name: none
+	target    *url.URL
+	headers   [][2]string
+	algorithm limits.Algorithm // without --limits
+	rate      *limits.Rate
+	varied    [2]string // no name: none
 }
 
 // Help is what --help says beside the flags.
@@ -58,7 +60,7 @@ of the key is not looked up, and a request is taken to cost 1.`
 // The most that --requests may be: a judgment looks at all pairs.
 const mostRequests = 50_000
 
-// Validate also reads --url, --header and --vary.
+// Validate also reads --url, --algorithm, --rate, --header and --vary.
 func (f *proveCmd) Validate() (err error) {
 	f.target, err = url.Parse(f.URL)
 	switch {
@@ -70,10 +72,13 @@ func (f *proveCmd) Validate() (err error) {
 		return errors.New("want --limits=FILE|DIR, or --algorithm and --rate")
 	case f.Requests < 1 || f.Requests > mostRequests:
 		return fmt.Errorf("--requests=%d: want 1 to %d", f.Requests, mostRequests)
-	case f.Burst != nil && *f.Burst < 0:
-		return fmt.Errorf("--burst=%d: want 0 or more", *f.Burst)
 	case f.For < 0:
 		return fmt.Errorf("--for=%v: want a time, such as 30s", f.For)
+	}
+	if len(f.Limits) == 0 {
+		if err := f.readRate(); err != nil {
+			return err
+		}
 	}
 	f.Direct = f.Direct || f.target.Path == routes[0].path
 	for _, h := range f.Header {
@@ -89,6 +94,38 @@ func (f *proveCmd) Validate() (err error) {
 		}
 	}
 	return nil
+}
+
+// readRate reads the numbers that stand in no limits file; what is wrong there is wrong here.
+func (f *proveCmd) readRate() (err error) {
+	if f.algorithm, err = algorithmOf(f.Algorithm); err != nil {
+		return fmt.Errorf("--algorithm=%s: %w", f.Algorithm, err)
+	}
+	if f.rate, err = limits.ReadRate(f.algorithm, f.Rate, f.Burst); err != nil {
+		return fmt.Errorf("--rate=%w", err)
+	}
+	least := int64(0)
+	switch f.algorithm {
+	case limits.TokenBucket:
+		least = 1
+	case limits.LeakyBucket:
+	default:
+		if f.Burst != nil {
+			return fmt.Errorf("--burst=%d: want none: only token_bucket and leaky_bucket have a burst, this is a %s", *f.Burst, f.algorithm)
+		}
+		return nil
+	}
+	if f.rate.Unlimited || f.rate.Count == 0 {
+		return nil
+	}
+	most := f.rate.MaxSize(f.algorithm) - (f.rate.Size(f.algorithm) - f.rate.Burst)
+	switch {
+	case f.rate.Burst >= least && f.rate.Burst <= most:
+		return nil
+	case f.Burst == nil:
+		return fmt.Errorf("--rate=%s: want --burst=N, %d to %d at this rate, it is %d: more cannot be counted exactly", f.Rate, least, most, f.rate.Burst)
+	}
+	return fmt.Errorf("--burst=%d: want %d to %d at %s: more cannot be counted exactly", *f.Burst, least, most, f.rate)
 }
 
 // headerOf is the name and value of a header.
@@ -148,16 +185,8 @@ func (c *console) usage(format string, a ...any) error {
 
 // promised finds the limit's numbers at a time, in microseconds since 1970, and the limit, nil without --limits.
 func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limit, err error) {
-	var algorithm limits.Algorithm
-	var rate *limits.Rate
-	if len(f.Limits) == 0 {
-		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
-			return nil, nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
-		}
-		if rate, err = limits.ReadRate(algorithm, f.Rate, f.Burst); err != nil {
-			return nil, nil, c.usage("--rate=%v", err)
-		}
-	} else {
+	algorithm, rate := f.algorithm, f.rate
+	if len(f.Limits) > 0 {
 		set, err := c.loadLimits("authz", f.Limits)
 		if err != nil {
 			return nil, nil, err

@@ -32,7 +32,18 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	usage("prove: a rate of unlimited promises nothing that could be proved, want one that admits some", url, "--algorithm=token_bucket", "--rate=unlimited")
 	usage("prove: --algorithm=gcra: want one of token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter", url, "--algorithm=gcra", "--rate=5/m")
 	usage(`prove: --rate="5", want "COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`, url, "--algorithm=token_bucket", "--rate=5")
-	usage("prove: --burst=-1: want 0 or more", url, "--algorithm=token_bucket", "--rate=5/m", "--burst=-1")
+	bucket, leaky := []string{url, "--algorithm=token_bucket", "--rate=5/m"}, []string{url, "--algorithm=leaky_bucket", "--rate=5/m"}
+	usage("prove: --burst=-1: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=-1")...)
+	usage("prove: --burst=0: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=0")...)
+	usage("prove: --burst=750599938: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=750599938")...)
+	usage("prove: --burst=-1: want 0 to 750599936 at 5/m: more cannot be counted exactly", append(leaky, "--burst=-1")...)
+	usage("prove: --burst=9223372036854775807: want 0 to 750599936 at 5/m: more cannot be counted exactly", append(leaky, "--burst=9223372036854775807")...)
+	usage("prove: --rate=9007199254740991/366d: want --burst=N, 1 to 284 at this rate, it is 9007199254740991: more cannot be counted exactly",
+		url, "--algorithm=token_bucket", "--rate=9007199254740991/366d")
+	usage("prove: --burst=9: want none: only token_bucket and leaky_bucket have a burst, this is a fixed_window",
+		url, "--algorithm=fixed_window", "--rate=5/m", "--burst=9")
+	check("exit 1\nauthz: prove: Send 10000 requests to example.com? Nobody is there to answer, want --yes\n", "--url=https://example.com",
+		"--algorithm=token_bucket", "--rate=5/m", "--burst=750599937")
 	usage("prove: --requests=50001: want 1 to 50000", url, limits, "--requests=50001")
 	usage("prove: --for=-1s: want a time, such as 30s", url, limits, "--for=-1s")
 	usage("prove: --header=X-User ann: want NAME: VALUE", url, limits, "-H", "X-User ann")
