@@ -319,6 +319,13 @@ func TestAttacksHaveKeysOfTheirOwn(t *testing.T) {
 	keys("authz:v1:{ip=203.0.113.9}:ip:fw", url+"/nginx", "-H", "X-Real-IP: 203.0.113.9", "-H", "X-Original-URI: /ip")
 }
 
+// What went wrong is said without the address, which is that of --url, or of one of many behind its name.
+func TestLostConnectionsAreOneAnswer(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "--url=http://127.0.0.1:1", "--limit=none", "--algorithm=fixed_window", "--rate=20/h", "--for=1s")
+	same(t, p.Verdict+": "+p.Why, "unclear: 40 of 40 answers are no verdict on the limit: no answer (dial: connect: connection refused) (40)")
+}
+
 // Another machine is asked about; 0.0.0.0 is this one by another name.
 func TestAnotherMachineIsAttackedOnlyIfSomebodySaysSo(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -131,12 +132,27 @@ func (b *prober) ask(req *fasthttp.Request, key int) observation {
 	err := b.client.Do(req, &resp)
 	o.toUS = b.nowUS() + 1 // the microsecond that has begun
 	if err != nil {
-		o.answer = "no answer (" + err.Error() + ")"
+		o.answer = "no answer (" + reason(err) + ")"
 		return o
 	}
 	b.read(&o, &resp)
 	dropBody(resp.BodyStream())
 	return o
+}
+
+// reason is what has gone wrong with a connection, without the addresses and ports of this one.
+func reason(err error) string {
+	var lookup *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return "lookup " + lookup.Name + ": no such host"
+	case errors.As(err, &lookup):
+		return "lookup " + lookup.Name + ": no name server answers"
+	case errors.As(err, &op):
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 // dropBody ends what may be without end. A connection is used again if a body is read whole, so one that is

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 func TestProveSaysWhatItWants(t *testing.T) {
@@ -184,4 +190,22 @@ func TestAnswersFromAfterTheNumbersChangedAreNoVerdict(t *testing.T) {
 	if got := r.Verdict + ": " + r.Why; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+}
+
+func TestAReasonHasNoAddresses(t *testing.T) {
+	check := func(want string, err error) {
+		t.Helper()
+		if got := reason(err); got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+	here, there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50001}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+	reset := &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	check("read: read: connection reset by peer", reset)
+	check("read: read: connection reset by peer", fmt.Errorf("error when reading response headers: %w", reset))
+	check("dial: connect: connection refused", &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+	check("dial: i/o timeout", &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: os.ErrDeadlineExceeded})
+	check("lookup site.test: no such host", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "site.test", Server: "127.0.0.53:53", IsNotFound: true}})
+	check("lookup site.test: no name server answers", &net.DNSError{Err: "read udp 127.0.0.1:50001->127.0.0.53:53: i/o timeout", Name: "site.test", IsTimeout: true})
+	check("fasthttp: timeout", fasthttp.ErrTimeout)
 }
