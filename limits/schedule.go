@@ -126,6 +126,18 @@ func (l *Limit) InForce(nowUS int64) (rate *Rate, schedule string) {
 	return p.rate, p.schedule
 }
 
+// SwitchUS is when a schedule first gives the limit other numbers than those in force at fromUS: an instant after
+// that and before untilUS, all in microseconds since 1970. 0: not in that time.
+func (l *Limit) SwitchUS(fromUS, untilUS int64) int64 {
+	p := l.periodAt(fromUS)
+	for next := p; next.untilUS < untilUS; {
+		if next = l.periodAt(next.untilUS); next.rate != p.rate {
+			return next.fromUS
+		}
+	}
+	return 0
+}
+
 // A clash is two schedules, by their places, that hold at one time.
 type clash struct {
 	a, b int

@@ -32,6 +32,28 @@ func switching(t *testing.T, times ...string) func(from, until string) {
 	}
 }
 
+func TestASwitchIsTheFirstToOtherNumbers(t *testing.T) {
+	check := func(from, until, want string, times ...string) {
+		t.Helper()
+		got := ""
+		if us := scheduled(t, times...).Limits()[0].SwitchUS(utc(t, from), utc(t, until)); us != 0 {
+			got = time.UnixMicro(us).UTC().Format(time.RFC3339)
+		}
+		if got != want {
+			t.Errorf("%v: from %s to %s the first is at %q, want %q", times, from, until, got, want)
+		}
+	}
+	sale := []string{`from = "2026-11-27T00:00"`, `until = "2026-12-01T00:00"`, `zone = "UTC"`}
+	check("2026-11-26T23:59:00Z", "2026-11-27T00:00:00Z", "", sale...)
+	check("2026-11-26T23:59:00Z", "2026-11-27T00:00:01Z", "2026-11-27T00:00:00Z", sale...)
+	check("2026-11-27T00:00:00Z", "2026-12-02T00:00:00Z", "2026-12-01T00:00:00Z", sale...)
+	check("2026-12-01T00:00:00Z", "2027-12-01T00:00:00Z", "", sale...)
+	// Days that follow each other are one stretch, also where a clock is put back in it.
+	days := []string{`days = ["sat", "sun", "mon"]`, `zone = "Europe/Berlin"`}
+	check("2026-10-24T12:00:00Z", "2026-10-28T00:00:00Z", "2026-10-26T23:00:00Z", days...)
+	check("2026-10-27T12:00:00Z", "2026-11-28T00:00:00Z", "2026-10-30T23:00:00Z", days...)
+}
+
 func TestASaleBeginsAndEndsAtItsLocalMidnights(t *testing.T) {
 	is := switching(t, `from = "2026-11-27T00:00"`, `until = "2026-12-01T00:00"`, `zone = "Europe/Berlin"`)
 	is("2026-11-26T23:00:00Z", "2026-11-30T23:00:00Z")

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // proved is what `authz prove --json` says.
@@ -160,14 +161,46 @@ func TestARunThatSeesTooLittleProvesNothing(t *testing.T) {
 	says("unclear: 17 of 18 answers are no verdict on the limit: 429 of limit fewer (17)", "--url="+at+"/both", "--direct", "--limits="+file, "--limit=few")
 }
 
+// A limit that refuses is no proof for a window that nobody has watched to its end.
+func TestNothingIsHeldThatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	a := startAuthz(t, "--limits="+limitsFile(t, strings.ReplaceAll(limit("hour", "sliding_window", "5/h")+limit("second", "sliding_window", "50/s"), "[]", `["ip"]`)))
+	says := func(want, name, rate string, args ...string) {
+		t.Helper()
+		p := prove(t, append(args, "--url=http://"+a.addr+"/"+name, "--direct", "--limit="+name, "--algorithm=sliding_window", "--rate="+rate)...)
+		got := regexp.MustCompile(`watched for [^ ,]+`).ReplaceAllString(p.Verdict+": "+p.Why, "watched for N")
+		same(t, got, want)
+	}
+	says("unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+		"want --for=3h0m10s", "hour", "5/h", "--for=2s", "--vary=X-Real-IP: 192.0.2.{n}")
+	says("unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+		"want --requests=42 and --for=3h0m10s", "hour", "5/h", "--for=2s", "--requests=12", "--vary=X-Real-IP: 203.0.113.{n}")
+	says("unclear: the flood was not tried to the end: want --requests=402", "second", "50/s", "--requests=300")
+}
+
+// Until a schedule gives the limit other numbers, no longer: what is admitted then was not promised before.
+func TestARunEndsBeforeTheNumbersChange(t *testing.T) {
+	t.Parallel()
+	site := startLimiter(t, func() limiter {
+		var n atomic.Int64
+		return func(context.Context) (bool, int64) { return n.Add(1) <= 3, 3600 }
+	}())
+	at := time.Now().UTC().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	file := limitsFile(t, limit("sale", "fixed_window", "3/h")+"[schedule.sale.soon]\nrate = \"100/h\"\nzone = \"UTC\"\nfrom = \""+at.Format("2006-01-02T15:04")+"\"\n")
+	p := prove(t, "--url="+site, "--limit=sale", "--limits="+file, "--for=4h", "--requests=6")
+	same(t, regexp.MustCompile(`watched for [^ ,]+`).ReplaceAllString(p.Verdict+": "+p.Why, "watched for N"),
+		"unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
+			"want --requests=26, not across "+at.Format(time.RFC3339)+", when a schedule gives the limit other numbers")
+}
+
 // A broken promise is broken, whatever else was seen.
 func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	t.Parallel()
-	site := httptest.NewServer(http.NotFoundHandler())
+	site := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(site.Close)
 	p := prove(t, "--url="+site.URL, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s")
-	if p.Verdict != "broken" || p.Most < 10 {
-		t.Errorf("%+v, want it broken", p)
+	if p.Verdict != "broken" || p.Most < 10 || !strings.HasSuffix(p.Why, "; nothing was ever refused: does the limit meet these requests?") {
+		t.Errorf("%+v, want it broken, and a question", p)
 	}
 
 	// authz itself is none while Redis is away, if on_error says so, and says that.
@@ -176,6 +209,29 @@ func TestWithoutALimiterThePromiseIsBroken(t *testing.T) {
 	if p.Verdict != "broken" || p.Answers["200 with X-Authz-Degraded: allow"] < 10 {
 		t.Errorf("%+v, want it broken by answers that are degraded", p)
 	}
+}
+
+// A site that sends everything elsewhere, or has nothing there, need not have asked the limit.
+func TestAPlaceWhereNothingIsServedIsNoProof(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/moved", r.URL.Path == "/both" && n.Add(1) == 1:
+			http.Redirect(w, r, "https://site.test/moved", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(site.Close)
+	says := func(want, path string) {
+		t.Helper()
+		p := prove(t, "--url="+site.URL+path, "--limit=none", "--algorithm=token_bucket", "--rate=5/h", "--for=1s", "--requests=20")
+		same(t, p.Verdict+": "+p.Why, want)
+	}
+	says("unclear: nothing was ever refused and every answer is 302: does the limit meet these requests?", "/moved")
+	says("unclear: nothing was ever refused and every answer is 404: does the limit meet these requests?", "/missing")
+	says("unclear: nothing was ever refused and no answer is 2xx, but 302 (1), 404 (19): does the limit meet these requests?", "/both")
 }
 
 // With TLS the site has to prove its name.
@@ -261,6 +317,13 @@ func TestAttacksHaveKeysOfTheirOwn(t *testing.T) {
 	keys("authz:v1:{ip=198.18.0.1}:ip:fw authz:v1:{ip=198.18.0.2}:ip:fw authz:v1:{ip=198.18.0.3}:ip:fw", url+"/ip")
 	keys("authz:v1:{ip=203.0.113.9}:ip:fw", url+"/ip", "-H", "X-Real-IP: 203.0.113.9")
 	keys("authz:v1:{ip=203.0.113.9}:ip:fw", url+"/nginx", "-H", "X-Real-IP: 203.0.113.9", "-H", "X-Original-URI: /ip")
+}
+
+// What went wrong is said without the address, which is that of --url, or of one of many behind its name.
+func TestLostConnectionsAreOneAnswer(t *testing.T) {
+	t.Parallel()
+	p := prove(t, "--url=http://127.0.0.1:1", "--limit=none", "--algorithm=fixed_window", "--rate=20/h", "--for=1s")
+	same(t, p.Verdict+": "+p.Why, "unclear: 40 of 40 answers are no verdict on the limit: no answer (dial: connect: connection refused) (40)")
 }
 
 // Another machine is asked about; 0.0.0.0 is this one by another name.

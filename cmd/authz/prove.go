@@ -20,7 +20,7 @@ type proveCmd struct {
 	Rate      string        `help:"Its rate, without --limits." placeholder:"COUNT/[N]UNIT"`
 	Burst     *int64        `help:"Its burst, without --limits." placeholder:"N"`
 	Requests  int           `help:"The most requests to send." default:"10000"`
-	For       time.Duration `help:"The longest to attack; 0 for three windows and 10s, 2m at most." default:"0s"`
+	For       time.Duration `help:"The longest to attack; 0 for three windows and 10s, 4m at most." default:"0s"`
 	Method    string        `help:"Method of the requests." default:"GET"`
 	Header    []string      `short:"H" sep:"none" help:"A header of the requests; may be repeated." placeholder:"NAME: VALUE"`
 	Vary      string        `help:"A header with {n} in its value, for another key in each attack." placeholder:"NAME: VALUE{n}"`
@@ -28,9 +28,11 @@ type proveCmd struct {
 	Yes       bool          `help:"Send requests to another machine without asking." env:"-"`
 	JSON      bool          `name:"json" help:"Write what came of it as JSON."`
 
-	target  *url.URL
-	headers [][2]string
-	varied  [2]string // no name: none
+	target    *url.URL
+	headers   [][2]string
+	algorithm limits.Algorithm // without --limits
+	rate      *limits.Rate
+	varied    [2]string // no name: none
 }
 
 // Help is what --help says beside the flags.
@@ -40,18 +42,24 @@ promise was held; 1: it was broken, or the run cannot tell, and a sentence says 
 
 Four attacks follow each other: a crowd (twice what is admitted at once, over 50 connections), a retry when
 Retry-After says, bursts on both sides of the boundary of an aligned window, and a flood of four times the rate
-for a window. The first line says how many requests that makes; --requests and --for cut it off.
+for a window. The first line says how many requests that makes; --requests and --for cut it off, and then the
+promise may be broken, but cannot be held: for that a whole window, a boundary and a flood have to be seen.
 
 429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
 client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.
 
-The numbers are those of the limit: an override of the key is not looked up, and a request is taken to cost 1.`
+A Retry-After is too short if the one retry after it, and then another, are refused. So is one that is capped, as
+by serve --retry-after-max. If others use the key, which shows if the crowd gets less than an unused key admits,
+the run cannot tell.
+
+The numbers are those of the limit, as they are in force: a run ends before a schedule gives it others. An override
+of the key is not looked up, and a request is taken to cost 1.`
 }
 
 // The most that --requests may be: a judgment looks at all pairs.
 const mostRequests = 50_000
 
-// Validate also reads --url, --header and --vary.
+// Validate also reads --url, --algorithm, --rate, --header and --vary.
 func (f *proveCmd) Validate() (err error) {
 	f.target, err = url.Parse(f.URL)
 	switch {
@@ -63,10 +71,13 @@ func (f *proveCmd) Validate() (err error) {
 		return errors.New("want --limits=FILE|DIR, or --algorithm and --rate")
 	case f.Requests < 1 || f.Requests > mostRequests:
 		return fmt.Errorf("--requests=%d: want 1 to %d", f.Requests, mostRequests)
-	case f.Burst != nil && *f.Burst < 0:
-		return fmt.Errorf("--burst=%d: want 0 or more", *f.Burst)
 	case f.For < 0:
 		return fmt.Errorf("--for=%v: want a time, such as 30s", f.For)
+	}
+	if len(f.Limits) == 0 {
+		if err := f.readRate(); err != nil {
+			return err
+		}
 	}
 	f.Direct = f.Direct || f.target.Path == routes[0].path
 	for _, h := range f.Header {
@@ -84,6 +95,42 @@ func (f *proveCmd) Validate() (err error) {
 	return nil
 }
 
+// readRate reads the numbers that stand in no limits file; what is wrong there is wrong here.
+func (f *proveCmd) readRate() (err error) {
+	if f.algorithm, err = algorithmOf(f.Algorithm); err != nil {
+		return fmt.Errorf("--algorithm=%s: %w", f.Algorithm, err)
+	}
+	rate, err := limits.ParseRate(f.Rate)
+	if err != nil {
+		return fmt.Errorf("--rate=%w", err)
+	}
+	if f.rate = &rate; !rate.Unlimited {
+		f.rate = limits.NewRate(f.algorithm, rate.Count, rate.WindowUS, f.Burst)
+	}
+	least := int64(0)
+	switch f.algorithm {
+	case limits.TokenBucket:
+		least = 1
+	case limits.LeakyBucket:
+	default:
+		if f.Burst != nil {
+			return fmt.Errorf("--burst=%d: want none: only token_bucket and leaky_bucket have a burst, this is a %s", *f.Burst, f.algorithm)
+		}
+		return nil
+	}
+	if f.rate.Unlimited || f.rate.Count == 0 {
+		return nil
+	}
+	most := f.rate.MaxSize(f.algorithm) - (f.rate.Size(f.algorithm) - f.rate.Burst)
+	switch {
+	case f.rate.Burst >= least && f.rate.Burst <= most:
+		return nil
+	case f.Burst == nil:
+		return fmt.Errorf("--rate=%s: want --burst=N, %d to %d at this rate, it is %d: more cannot be counted exactly", f.Rate, least, most, f.rate.Burst)
+	}
+	return fmt.Errorf("--burst=%d: want %d to %d at %s: more cannot be counted exactly", *f.Burst, least, most, f.rate)
+}
+
 // headerOf is the name and value of a header.
 func headerOf(text string) (header [2]string, err error) {
 	name, value, ok := strings.Cut(text, ":")
@@ -95,25 +142,28 @@ func headerOf(text string) (header [2]string, err error) {
 
 // Run attacks, and ends with 1 unless the promise was held.
 func (f *proveCmd) Run(c *console) error {
-	promise, err := f.promised(c)
+	nowUS := time.Now().UnixMicro()
+	promise, l, err := f.promised(c, nowUS)
 	if err != nil {
 		return err
 	}
-	p := &proof{prober: newProber(f), promise: promise, left: int(min(promise.plan(), int64(f.Requests)))}
+	p := &proof{prober: newProber(f), promise: promise, lasts: f.For, requests: f.Requests, left: int(min(promise.plan(), int64(f.Requests)))}
+	if p.lasts == 0 {
+		p.lasts = min(promise.lasts(), 4*time.Minute)
+	}
 	if len(f.Limits) > 0 {
 		p.limit = f.Limit
 	}
 	if err := f.agree(c, p.left); err != nil {
 		return err
 	}
-	lasts := f.For
-	if lasts == 0 {
-		lasts = min(3*time.Duration(promise.rate.WindowUS)*time.Microsecond+10*time.Second, 2*time.Minute)
-	}
 	p.began = time.Now()
-	p.endUS = lasts.Microseconds()
+	p.endUS = p.lasts.Microseconds()
+	if l != nil {
+		p.endBefore(l.SwitchUS(nowUS, p.began.UnixMicro()+p.endUS+switchMarginUS))
+	}
 	if p.tell = func(*attack) {}; !f.JSON {
-		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, lasts)
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, time.Duration(p.endUS)*time.Microsecond)
 		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
 	}
 	p.run()
@@ -136,41 +186,28 @@ func (c *console) usage(format string, a ...any) error {
 	return exit(2)
 }
 
-// promised finds the limit's numbers.
-func (f *proveCmd) promised(c *console) (*promise, error) {
-	var algorithm limits.Algorithm
-	var rate *limits.Rate
-	if len(f.Limits) == 0 {
-		var err error
-		if algorithm, err = algorithmOf(f.Algorithm); err != nil {
-			return nil, c.usage("--algorithm=%s: %v", f.Algorithm, err)
-		}
-		written, err := limits.ParseRate(f.Rate)
-		if err != nil {
-			return nil, c.usage("--rate=%v", err)
-		}
-		if rate = &written; !written.Unlimited {
-			rate = limits.NewRate(algorithm, written.Count, written.WindowUS, f.Burst)
-		}
-	} else {
+// promised finds the limit's numbers at a time, in microseconds since 1970, and the limit, nil without --limits.
+func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limit, err error) {
+	algorithm, rate := f.algorithm, f.rate
+	if len(f.Limits) > 0 {
 		set, err := c.loadLimits("authz", f.Limits)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		l := limitOf(set, f.Limit)
+		l = limitOf(set, f.Limit)
 		switch {
 		case l == nil:
-			return nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
+			return nil, nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
 		case l.Shadow:
-			return nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
+			return nil, nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
 		}
 		algorithm = l.Algorithm
-		rate, _ = l.InForce(time.Now().UnixMicro())
+		rate, _ = l.InForce(nowUS)
 	}
 	if rate.Unlimited || rate.Size(algorithm) == 0 {
-		return nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
+		return nil, nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
 	}
-	return promiseOf(algorithm, rate), nil
+	return promiseOf(algorithm, rate), l, nil
 }
 
 // agree asks whether so many requests may go to another machine.

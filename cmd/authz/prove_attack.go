@@ -14,9 +14,13 @@ import (
 type proof struct {
 	*prober
 	promise *promise
-	left    int   // requests
-	endUS   int64 // when time is over
+	lasts   time.Duration
+	endUS   int64 // when that is over
 	tell    func(*attack)
+
+	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not before the end
+
+	requests, left int // that may be sent, and still may
 
 	keys       int // that were used
 	seen       observations
@@ -24,6 +28,8 @@ type proof struct {
 	crowded    span         // when the crowd came
 	boundaryUS int64        // when an aligned window is taken to end; 0: no boundary was tried
 	early      *observation // a refusal when Retry-After had said otherwise
+	crowdGot   int64        // that were admitted of the crowd
+	whole      []string     // the attacks that were tried to the end
 }
 
 // An attack is a report line: what was tried, and what came of it.
@@ -43,8 +49,32 @@ func (p *promise) plan() int64 {
 	return 4*min(p.size(), tooMany) + 4*min(p.rate.Count, tooMany) + 2
 }
 
+// lasts is how long a run takes that sees everything: a retry, a boundary and a flood may each take a window.
+func (p *promise) lasts() time.Duration {
+	return 3*time.Duration(p.rate.WindowUS)*time.Microsecond + 10*time.Second
+}
+
 // size is what an unused key admits at once.
 func (p *promise) size() int64 { return p.rate.Size(p.algorithm) }
+
+// switchMarginUS is how long before the numbers change a run ends: clocks differ, and what was sent last has to be
+// decided.
+const switchMarginUS = 2_000_000
+
+// endBefore ends the run before the numbers change; 0: they do not.
+func (p *proof) endBefore(switchesUS int64) {
+	if p.switchesUS = switchesUS; switchesUS != 0 {
+		p.endUS = max(0, min(p.endUS, switchesUS-switchMarginUS-p.began.UnixMicro()))
+	}
+}
+
+// unused is what a key admits at once that nobody has used.
+func (p *promise) unused() int64 {
+	if p.rate.Initial > 0 {
+		return p.rate.Initial
+	}
+	return p.size()
+}
 
 // run attacks. What is first needs the least time, in case there is none for the rest.
 func (p *proof) run() {
@@ -79,7 +109,7 @@ func (p *proof) nextKey() {
 // crowd sends twice what is admitted at once, over many connections at once.
 func (p *proof) crowd() string {
 	seen := p.fire(2*p.promise.size(), 0)
-	p.crowded = seen.span()
+	p.crowded, p.crowdGot = seen.span(), seen.count(sawAdmitted)
 	return fmt.Sprintf("%s over %s at once, within %s: %s", count(len(seen), "request"), count(min(len(seen), connections), "connection"), seen.took(), seen)
 }
 
@@ -152,6 +182,9 @@ func (p *proof) boundary() string {
 	before := p.fire(p.promise.size(), 0)
 	p.sleepUntil(atUS + unsureUS + 1000)
 	after := p.fire(p.promise.size(), 0)
+	if int64(len(before)+len(after)) == 2*p.promise.size() {
+		p.whole = append(p.whole, "boundary")
+	}
 	return fmt.Sprintf("%s from %s before %s on, by %s: %s; %d after it: %s", count(len(before), "request"), micros(leadUS),
 		time.UnixMicro(startUS+atUS).UTC().Format("15:04:05.000"), clock, before, len(after), after)
 }
@@ -173,14 +206,23 @@ func (p *proof) serverClock() (aheadUS, unsureUS int64, whose string) {
 	return (least + most) / 2, (most - least) / 2, "the server's Date"
 }
 
-// flood sends four times what a window admits, evenly, for as long as a window, or time, lasts.
+// flood sends four times what a window admits, evenly, for as long as a window, or time, lasts. If that is a whole
+// window, the last is sent when it ends.
 func (p *proof) flood() string {
-	lastsUS := min(p.promise.rate.WindowUS, p.endUS-p.nowUS())
-	n := min(4*min(p.promise.rate.Count, 1<<50), int64(p.left))
+	windowUS, all := p.promise.rate.WindowUS, 4*min(p.promise.rate.Count, 1<<50)
+	lastsUS := min(windowUS, p.endUS-p.nowUS())
+	n := min(all, int64(p.left))
 	if n == 0 || lastsUS <= 0 {
 		return "not tried: no request or no time is left"
 	}
-	seen := p.fire(n, max(1, lastsUS/n))
+	everyUS := max(1, lastsUS/n)
+	if lastsUS == windowUS {
+		everyUS = windowUS/max(1, n-1) + 1
+	}
+	seen := p.fire(n, everyUS)
+	if int64(len(seen)) == all && lastsUS == windowUS {
+		p.whole = append(p.whole, "flood")
+	}
 	return fmt.Sprintf("%s within %s: %s", count(len(seen), "request"), seen.took(), seen)
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -22,6 +24,7 @@ type observation struct {
 	span
 	key         int       // of which of our keys, if it has one of ours
 	verdict     sighting  // of the limit that is to be proved
+	status      int       // 0: none came
 	answer      string    // the status, or why there is none
 	retryAfterS int64     // seconds, 0 if it does not say
 	date        time.Time // of the server, to a second; zero if it does not say
@@ -61,6 +64,7 @@ func newProber(f *proveCmd) *prober {
 		MaxIdemponentCallAttempts: 1,           // a request that is sent twice is charged twice
 		MaxIdleConnDuration:       time.Second, // sooner than servers close, which would lose a request
 		DisablePathNormalizing:    true,
+		StreamResponseBody:        true,
 	}
 	if b.direct && b.vary[0] == "" && !b.gives("X-Real-IP") {
 		// Addresses that are for measuring, some others in each run.
@@ -120,7 +124,7 @@ func (b *prober) request(key int) *fasthttp.Request {
 	return req
 }
 
-// ask sends the request, once, and reads the answer.
+// ask sends the request, once, and reads the answer, but for its body.
 func (b *prober) ask(req *fasthttp.Request, key int) observation {
 	var resp fasthttp.Response
 	o := observation{key: key}
@@ -128,11 +132,41 @@ func (b *prober) ask(req *fasthttp.Request, key int) observation {
 	err := b.client.Do(req, &resp)
 	o.toUS = b.nowUS() + 1 // the microsecond that has begun
 	if err != nil {
-		o.answer = "no answer (" + err.Error() + ")"
+		o.answer = "no answer (" + reason(err) + ")"
 		return o
 	}
 	b.read(&o, &resp)
+	dropBody(resp.BodyStream())
 	return o
+}
+
+// reason is what has gone wrong with a connection, without the addresses and ports of this one.
+func reason(err error) string {
+	var lookup *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return "lookup " + lookup.Name + ": no such host"
+	case errors.As(err, &lookup):
+		return "lookup " + lookup.Name + ": no name server answers"
+	case errors.As(err, &op):
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}
+
+// dropBody ends what may be without end. A connection is used again if a body is read whole, so one that is
+// short and comes at once is.
+func dropBody(stream io.Reader) {
+	const most, longest = 64 << 10, 100 * time.Millisecond // bytes
+	body, ok := stream.(fasthttp.ReadCloserWithError)
+	if !ok {
+		return // none came
+	}
+	late := time.AfterFunc(longest, func() { body.CloseWithError(nil) })
+	io.CopyN(io.Discard, body, most)
+	late.Stop()
+	body.CloseWithError(nil)
 }
 
 // read says what an answer means. Only what cannot be anything else is a verdict: not a 503, which may be a
@@ -151,6 +185,7 @@ func (b *prober) read(o *observation, resp *fasthttp.Response) {
 	if degraded := resp.Header.Peek("X-Authz-Degraded"); len(degraded) > 0 {
 		o.answer += " with X-Authz-Degraded: " + string(degraded)
 	}
+	o.status = status
 	switch by := string(resp.Header.Peek("X-Authz-Limit")); {
 	case status == fasthttp.StatusTooManyRequests && b.limit != "" && by != "" && by != b.limit:
 		o.answer += " of limit " + by

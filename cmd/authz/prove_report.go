@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"authz/limits"
 )
@@ -42,11 +43,18 @@ func (p *proof) report() *report {
 	}
 	r.Most, r.WithinUS = j.most, j.fullest.lengthUS()
 	r.Timeline = newTimeline(p.seen, key, within, p.promise.rate.WindowUS, p.boundaryUS)
-	unclear := p.unclear(&j)
+	elsewhere, unclear := p.elsewhere(), p.unclear(&j)
 	switch {
+	case p.switchesUS != 0 && p.began.UnixMicro()+p.seen.span().toUS >= p.switchesUS:
+		r.Verdict, r.Why = "unclear", "the last answers came after "+p.switches()
+	case elsewhere != "":
+		r.Verdict, r.Why = "unclear", elsewhere
 	case j.breach != nil:
 		r.Verdict, r.Why = "broken", p.promise.broken(j.breach)
-	case p.early != nil:
+		if p.seen.count(sawRefused) == 0 {
+			r.Why += "; nothing was ever refused: does the limit meet these requests?"
+		}
+	case p.early != nil && p.crowdGot >= p.promise.unused():
 		r.Verdict, r.Why = "broken", fmt.Sprintf("a Retry-After of %ds was too short: nothing else was sent, and the request was refused again, "+
 			"unless somebody else uses the key, or --retry-after-max has cut it", p.early.retryAfterS)
 	case unclear != "":
@@ -75,10 +83,37 @@ func (p *proof) judge() (worst judgment, of int) {
 	return worst, of
 }
 
+// elsewhere says so if no answer is one that a limit would have let through to the application, or would have
+// refused: a site that sends everything to https, or has nothing at this path, need not have asked the limit.
+func (p *proof) elsewhere() string {
+	admitted := map[string]int{}
+	for i := range p.seen {
+		switch o := &p.seen[i]; {
+		case o.verdict == sawRefused || o.verdict == sawAdmitted && o.status < 300:
+			return ""
+		case o.verdict == sawAdmitted:
+			admitted[o.answer]++
+		}
+	}
+	switch len(admitted) {
+	case 0:
+		return ""
+	case 1:
+		for answer, n := range admitted {
+			if n == len(p.seen) {
+				return fmt.Sprintf("nothing was ever refused and every answer is %s: does the limit meet these requests?", answer)
+			}
+		}
+	}
+	return fmt.Sprintf("nothing was ever refused and no answer is 2xx, but %s: does the limit meet these requests?", list(admitted))
+}
+
 // unclear says why a run shows too little to say that the promise was held, if it does.
 func (p *proof) unclear(j *judgment) string {
 	n := len(p.seen)
 	switch admitted, refused := p.seen.count(sawAdmitted), p.seen.count(sawRefused); {
+	case n == 0:
+		return p.tooShort()
 	case admitted+refused < int64(n):
 		return fmt.Sprintf("%d of %s are no verdict on the limit: %s", int64(n)-admitted-refused, count(n, "answer"), p.others())
 	case admitted == 0:
@@ -88,7 +123,54 @@ func (p *proof) unclear(j *judgment) string {
 	case j.most == 0:
 		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
 	}
-	return ""
+	if p.early != nil {
+		return fmt.Sprintf("a Retry-After of %ds was too short, but the crowd was admitted %d of the %d that an unused key admits: "+
+			"somebody else may use the key", p.early.retryAfterS, p.crowdGot, p.promise.unused())
+	}
+	return p.tooShort()
+}
+
+// tooShort says what a run lacks that has not seen a whole window and the attacks on it, and what would be
+// enough. Empty: it has.
+func (p *proof) tooShort() string {
+	watchedUS, windowUS := p.seen.span().lengthUS(), p.promise.rate.WindowUS
+	var lacks, wants []string
+	if watchedUS < windowUS {
+		lacks = append(lacks, fmt.Sprintf("the limit was watched for %s, and its window is %s", micros(watchedUS), micros(windowUS)))
+	}
+	for _, name := range []string{"boundary", "flood"} {
+		if !slices.Contains(p.whole, name) {
+			lacks = append(lacks, "the "+name+" was not tried to the end")
+		}
+	}
+	if len(lacks) == 0 {
+		return ""
+	}
+	if plan := p.promise.plan(); plan > int64(p.requests) {
+		wants = append(wants, fmt.Sprintf("--requests=%d", plan))
+		if plan > mostRequests {
+			wants[0] += fmt.Sprintf(", which is more than the %d that a run may send", mostRequests)
+		}
+	}
+	if enough := p.promise.lasts(); p.lasts < enough {
+		wants = append(wants, fmt.Sprintf("--for=%v", enough))
+	}
+	switch {
+	case len(wants) > 0:
+	case p.switchesUS != 0:
+		wants = []string{"a whole run"}
+	default: // the way is slow, or many retries were refused
+		wants = []string{fmt.Sprintf("--for=%v", p.lasts+time.Duration(windowUS)*time.Microsecond)}
+	}
+	text := strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
+	if p.switchesUS != 0 {
+		text += ", not across " + p.switches()
+	}
+	return text
+}
+
+func (p *proof) switches() string {
+	return time.UnixMicro(p.switchesUS).UTC().Format(time.RFC3339) + ", when a schedule gives the limit other numbers"
 }
 
 // others is the answers that are no verdict, and how many of each.

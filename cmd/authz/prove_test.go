@@ -1,8 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 func TestProveSaysWhatItWants(t *testing.T) {
@@ -32,7 +38,18 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	usage("prove: a rate of unlimited promises nothing that could be proved, want one that admits some", url, "--algorithm=token_bucket", "--rate=unlimited")
 	usage("prove: --algorithm=gcra: want one of token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_counter", url, "--algorithm=gcra", "--rate=5/m")
 	usage(`prove: --rate="5", want "COUNT/[N]UNIT" such as "5/m" or "100/10s" (units: ms, s, m, h, d; nginx's "10r/s" too), or "unlimited"`, url, "--algorithm=token_bucket", "--rate=5")
-	usage("prove: --burst=-1: want 0 or more", url, "--algorithm=token_bucket", "--rate=5/m", "--burst=-1")
+	bucket, leaky := []string{url, "--algorithm=token_bucket", "--rate=5/m"}, []string{url, "--algorithm=leaky_bucket", "--rate=5/m"}
+	usage("prove: --burst=-1: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=-1")...)
+	usage("prove: --burst=0: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=0")...)
+	usage("prove: --burst=750599938: want 1 to 750599937 at 5/m: more cannot be counted exactly", append(bucket, "--burst=750599938")...)
+	usage("prove: --burst=-1: want 0 to 750599936 at 5/m: more cannot be counted exactly", append(leaky, "--burst=-1")...)
+	usage("prove: --burst=9223372036854775807: want 0 to 750599936 at 5/m: more cannot be counted exactly", append(leaky, "--burst=9223372036854775807")...)
+	usage("prove: --rate=9007199254740991/366d: want --burst=N, 1 to 284 at this rate, it is 9007199254740991: more cannot be counted exactly",
+		url, "--algorithm=token_bucket", "--rate=9007199254740991/366d")
+	usage("prove: --burst=9: want none: only token_bucket and leaky_bucket have a burst, this is a fixed_window",
+		url, "--algorithm=fixed_window", "--rate=5/m", "--burst=9")
+	check("exit 1\nauthz: prove: Send 10000 requests to example.com? Nobody is there to answer, want --yes\n", "--url=https://example.com",
+		"--algorithm=token_bucket", "--rate=5/m", "--burst=750599937")
 	usage("prove: --requests=50001: want 1 to 50000", url, limits, "--requests=50001")
 	usage("prove: --for=-1s: want a time, such as 30s", url, limits, "--for=-1s")
 	usage("prove: --header=X-User ann: want NAME: VALUE", url, limits, "-H", "X-User ann")
@@ -135,4 +152,60 @@ func TestTheServersClockIsOursUnlessItsDateSaysOtherwise(t *testing.T) {
 	check(4_975*time.Millisecond, 775*time.Millisecond, "the server's Date", at(0, "12:00:04"), at(500, "12:00:05"))
 	// Two servers behind one name, of which nobody knows which counts.
 	check(0, 0, "the clock here", at(0, "12:00:04"), at(1000, "12:10:00"))
+}
+
+func TestARunEndsTwoSecondsBeforeTheNumbersChange(t *testing.T) {
+	began := time.Date(2026, 11, 26, 23, 59, 0, 0, time.UTC)
+	check := func(lasts time.Duration, switches string, want time.Duration) {
+		t.Helper()
+		atUS := int64(0)
+		if switches != "" {
+			at, err := time.Parse(time.RFC3339, switches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			atUS = at.UnixMicro()
+		}
+		p := &proof{prober: &prober{began: began}, endUS: lasts.Microseconds()}
+		if p.endBefore(atUS); p.endUS != want.Microseconds() {
+			t.Errorf("%v, numbers change %s: ends at %dus, want %v", lasts, switches, p.endUS, want)
+		}
+	}
+	check(time.Hour, "", time.Hour)
+	check(time.Hour, "2026-11-27T00:00:00Z", 58*time.Second)
+	check(59*time.Second, "2026-11-27T00:00:00Z", 58*time.Second)
+	check(10*time.Second, "2026-11-27T00:00:00Z", 10*time.Second)
+	check(time.Hour, "2026-11-26T23:59:01Z", 0)
+}
+
+// What came after the numbers had changed is neither held nor broken.
+func TestAnswersFromAfterTheNumbersChangedAreNoVerdict(t *testing.T) {
+	began := time.Date(2026, 11, 26, 23, 59, 0, 0, time.UTC)
+	p := &proof{prober: &prober{began: began}, promise: newPromise(t, "fixed_window", "1/h", 0), keys: 1, switchesUS: began.Add(time.Minute).UnixMicro()}
+	for i := range int64(5) {
+		p.seen = append(p.seen, observation{span: span{i * 1000, 60_000_000 + i*1000}, key: 1, verdict: sawAdmitted, status: 200})
+	}
+	r := p.report()
+	want := "unclear: the last answers came after 2026-11-27T00:00:00Z, when a schedule gives the limit other numbers"
+	if got := r.Verdict + ": " + r.Why; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAReasonHasNoAddresses(t *testing.T) {
+	check := func(want string, err error) {
+		t.Helper()
+		if got := reason(err); got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+	here, there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50001}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+	reset := &net.OpError{Op: "read", Net: "tcp", Source: here, Addr: there, Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	check("read: read: connection reset by peer", reset)
+	check("read: read: connection reset by peer", fmt.Errorf("error when reading response headers: %w", reset))
+	check("dial: connect: connection refused", &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+	check("dial: i/o timeout", &net.OpError{Op: "dial", Net: "tcp", Addr: there, Err: os.ErrDeadlineExceeded})
+	check("lookup site.test: no such host", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "site.test", Server: "127.0.0.53:53", IsNotFound: true}})
+	check("lookup site.test: no name server answers", &net.DNSError{Err: "read udp 127.0.0.1:50001->127.0.0.53:53: i/o timeout", Name: "site.test", IsTimeout: true})
+	check("fasthttp: timeout", fasthttp.ErrTimeout)
 }
