@@ -143,42 +143,6 @@ func TestSeveralLogsAreMergedByTheirTimes(t *testing.T) {
 	}
 }
 
-// Whatever the order within 5 seconds, the report is that of the order of the times.
-func TestLinesWithinTheReorderingAreTakenInOrder(t *testing.T) {
-	line := func(i int) string { return fmt.Sprintf("%.3f 203.0.113.%d /\n", 1791640536+float64(i)*0.3, i%3) }
-	var ordered, mixed strings.Builder
-	for i := range 3000 {
-		ordered.WriteString(line(i))
-	}
-	for from := 0; from < 3000; from += 15 { // 4.5 s, backwards
-		for i := range 15 {
-			mixed.WriteString(line(from + 14 - i))
-		}
-	}
-	want, err := replayText(t, total, ordered.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := replayText(t, total, mixed.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, w := coded(t, got), coded(t, want); g != w {
-		t.Errorf("got\n%s\nwant\n%s", g, w)
-	}
-}
-
-// A clock that is an hour ahead in one line moves nobody else's.
-func TestALineOfTheFutureWaitsForItsTime(t *testing.T) {
-	r, err := replayText(t, total, "1791640536 203.0.113.1 /\n1791644136 203.0.113.2 /\n1791640537 203.0.113.1 /\n1791640538 203.0.113.1 /\n1791640539 203.0.113.1 /\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := r.Policy.Limits[1]; l.Refused != 1 || r.Logs[0].Late != 0 || r.To != "2026-10-10T14:55:36Z" {
-		t.Errorf("%+v to %s, %d late; want the fourth of the first ten seconds refused and the line of the future last", l, r.To, r.Logs[0].Late)
-	}
-}
-
 // A key a line, for a day: what is kept does not grow with the log.
 func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	var b strings.Builder
@@ -205,39 +169,6 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	}
 }
 
-// A clock that stands still, or an hour for late lines: all requests would wait.
-func TestWhatWaitsForLateLinesHasABound(t *testing.T) {
-	const lines = 1_000_000
-	line := "1791640536 203.0.113.9 /\n"
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRun(Options{Limits: loadText(t, total), Format: format, ReorderUS: 3600e6})
-	most := 0
-	streams, err := r.open([]Log{{"log", strings.NewReader(strings.Repeat(line, lines))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.start(streams)()
-	s := streams[0]
-	for s.ready(r.take) != nil {
-		most = max(most, s.kept)
-		r.decide(s.pop())
-	}
-	report, err := r.report(streams)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := report.Logs[0]; report.Requests != lines || l.Late != 0 || l.Crowded < lines/2 || most < mostKept || most > mostKept+chunkBytes*64 || s.kept != 0 {
-		t.Errorf("%+v, at most %d bytes at once, %d in the end; want %d requests, most of them crowded, %d bytes and a chunk", l, most, s.kept, lines, mostKept)
-	}
-	note := fmt.Sprintf("%d requests put in order among 64 MiB of them alone: more came in the time that --reorder gives to late ones", report.Logs[0].Crowded)
-	if got := report.Logs[0].notes(); len(got) != 1 || got[0] != note {
-		t.Errorf("got %q, want %q", got, note)
-	}
-}
-
 // Once memory has been found, neither a line nor a decision about a known key needs any more.
 func TestALineDoesNotAllocate(t *testing.T) {
 	set := loadText(t, threeLimits)
@@ -253,7 +184,7 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		p := newPolicy(set, &Suggest{})
 		policies := []*policy{p}
 		names := newFieldNames(policies)
-		m, b, format := newMatcher(names, policies), newBatch(names, policies), f.bind(names)
+		m, b, format := newMatcher(names, policies), newBatch(names), f.bind(names)
 		text := []byte(strings.Repeat(c.line, 100))
 		nowUS := time.Now().UnixMicro()
 		round := func() {
@@ -266,8 +197,8 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		for range 200 {
 			round()
 		}
-		if len(b.times) != 100 {
-			t.Fatalf("%s: %d requests of 100 lines: %v", c.format, len(b.times), b.flawed)
+		if len(b.requests) != 100 {
+			t.Fatalf("%s: %d requests of 100 lines: %v", c.format, len(b.requests), b.flawed)
 		}
 		if n := testing.AllocsPerRun(100, round); n > 1 { // a log of sliding_window moves to new memory now and then
 			t.Errorf("%s: %v allocations in 100 lines, want none", c.format, n)

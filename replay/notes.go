@@ -8,6 +8,21 @@ import (
 // Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
 // only those that have something to say.
 
+// warning is that a log is not what replay can read, since its times go backwards in most lines.
+func (l LogReport) warning() string {
+	astray, all := l.Late, l.Requests
+	for _, b := range l.Broken {
+		if b.Kind == fromFuture.String() {
+			astray, all = astray+b.Lines, all+b.Lines
+		}
+	}
+	if 2*astray <= all {
+		return ""
+	}
+	return fmt.Sprintf("%s is not in the order of time, and this report is wrong: %s of %d come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order",
+		plain(l.Name), count(astray, "request"), all)
+}
+
 func (l LogReport) notes() (all []string) {
 	if len(l.Broken) > 0 {
 		all = append(all, "left out: "+tellFlaws(l.Broken))
