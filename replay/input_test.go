@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,11 +125,57 @@ func TestALogThatCannotBeReadIsNamed(t *testing.T) {
 	}
 	good := Log{"good.log", strings.NewReader(strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))}
 	check("bad.log: the disk is gone", good, Log{"bad.log", iotest.ErrReader(errors.New("the disk is gone"))})
-	check("bad.gz: unexpected EOF", Log{"bad.gz", strings.NewReader(zipped(t, strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))[:1000])})
-	check("bad.gz: begins like gzip and is not: gzip: invalid header", Log{"bad.gz", strings.NewReader("\x1f\x8bGET / HTTP/1.1 and so on")})
+	check("bad.gz: the disk is gone", Log{"bad.gz", io.MultiReader(strings.NewReader(zipped(t, "1791640536 203.0.113.9 /\n")[:20]), iotest.ErrReader(errors.New("the disk is gone")))})
+	check("bad.gz: gzip is damaged before its first line ends: unexpected EOF, want a whole file (gzip -t tells) or a plain one", Log{"bad.gz", strings.NewReader(zipped(t, "1791640536 203.0.113.9 /\n")[:20])})
+	check("bad.gz: gzip is damaged before its first line ends: gzip: invalid header, want a whole file (gzip -t tells) or a plain one", Log{"bad.gz", strings.NewReader("\x1f\x8bGET / HTTP/1.1 and so on")})
 	check("a.log: no lines, want an access log", Log{"a.log", strings.NewReader("")})
 	check("a.log: none of 2 lines is a request in the format $msec $remote_addr $request_uri: 1 not in this format (the first in line 2), 1 a target that nginx answers with 400 (the first in line 1)",
 		Log{"a.log", strings.NewReader("1791640536 203.0.113.9 x\n\n")})
+}
+
+// All lines before the damage count. One that the damage may be in is none.
+func TestADamagedGzipIsReadUpToItsDamage(t *testing.T) {
+	check := func(what, want, file string) {
+		t.Helper()
+		r, err := replayLogs(t, total, Log{"a.gz", strings.NewReader(file)}, Log{"good.log", strings.NewReader("1791640536 203.0.113.9 /\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Logs[0]
+		if got := fmt.Sprint(l.Lines, l.Requests, l.notes()); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	const three = "1791640536 203.0.113.9 /1\n1791640537 203.0.113.9 /2\n1791640538 203.0.113.9 /3\n"
+	whole := zipped(t, three)
+	const after = "3 3 [left out: gzip is damaged, from line 4 on]"
+	check("cut off", after, whole[:len(whole)-5])
+	check("a wrong checksum", after, whole[:len(whole)-8]+"\x00\x00\x00\x00"+whole[len(whole)-4:])
+	check("zeros after the end", after, whole+strings.Repeat("\x00", 512))
+	check("text after the end", after, whole+"and so on")
+	check("its own line, half of it", "5 4 [left out: 1 not in this format (the first in line 2), gzip is damaged, from line 6 on]",
+		zipped(t, "1791640536 203.0.113.9 /1\nx\n"+three)+zipped(t, "1791640538 203.0.113.9 /4")[:30])
+	check("nothing but its header", "0 0 [left out: gzip is damaged, from line 1 on]", whole[:10])
+
+	var many strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&many, "%d 203.0.113.9 /%x\n", 1791640536+i, sha256.Sum256([]byte{byte(i), byte(i >> 8)}))
+	}
+	whole, cut := zipped(t, many.String()), false
+	for at := len(whole) / 2; at < len(whole); at += len(whole) / 20 {
+		r, err := replayLogs(t, total, Log{"a.gz", strings.NewReader(whole[:at])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Logs[0]
+		if got, want := fmt.Sprint(l.notes()), fmt.Sprintf("[left out: gzip is damaged, from line %d on]", l.Requests+1); l.Lines != l.Requests || got != want {
+			t.Errorf("%d of %d bytes: %d lines, %d requests, %s; want %s", at, len(whole), l.Lines, l.Requests, got, want)
+		}
+		cut = cut || l.Lines > 0 && l.Lines < 3000
+	}
+	if !cut {
+		t.Error("no half of the file has some of its lines")
+	}
 }
 
 // One after the other or at the same time, it is the times that count.

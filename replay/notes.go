@@ -112,10 +112,14 @@ func (d Difference) title(what string) string {
 	return fmt.Sprintf("%s: %s of %s", what, count(d.Requests, "request"), keys)
 }
 
-// tellFlaws is "6 no request (the first in line 17)".
+// tellFlaws is "6 no request (the first in line 17), gzip is damaged, from line 80 on".
 func tellFlaws(all []Broken) string {
 	var texts []string
 	for _, b := range all {
+		if b.Kind == damagedGzip {
+			texts = append(texts, fmt.Sprintf("%s, from line %d on", b.Kind, b.First))
+			continue
+		}
 		texts = append(texts, fmt.Sprintf("%d %s (the first in line %d)", b.Lines, b.Kind, b.First))
 	}
 	return strings.Join(texts, ", ")

@@ -42,9 +42,12 @@ type LogReport struct {
 // Broken is the lines of one kind that are no request.
 type Broken struct {
 	Kind  string `json:"kind"`
-	Lines int64  `json:"lines"`
+	Lines int64  `json:"lines"`      // 0 if nobody can say how many: of damagedGzip
 	First int64  `json:"first_line"` // counted from 1
 }
+
+// damagedGzip is the kind of the lines that gzip does not give back: all that follow.
+const damagedGzip = "gzip is damaged"
 
 // Said is how often limit_req said something, such as REJECTED; "-" where no zone applied, "other" for what
 // it never says.
@@ -194,6 +197,9 @@ func (s *stream) brokenLines() []Broken {
 		if f.lines > 0 {
 			broken = append(broken, Broken{flaw(i).String(), f.lines, f.first})
 		}
+	}
+	if s.log.damaged != nil {
+		broken = append(broken, Broken{damagedGzip, 0, s.lines + 1})
 	}
 	return broken
 }
