@@ -17,12 +17,13 @@ const (
 	noHTTP
 	badTarget
 	tooLong
+	fromFuture
 	flaws
 )
 
 func (f flaw) String() string {
 	return [flaws]string{"", "not in this format", "no time", "no request", "not HTTP", "a target that nginx answers with 400",
-		"longer than 1 MiB"}[f]
+		"longer than 1 MiB", "from the future"}[f]
 }
 
 // An attrsReader makes of lines the attributes that the service would have had.

@@ -8,19 +8,26 @@ import (
 type batch struct {
 	lines int64
 
-	times    []int64   // of each request, in the order of their lines
+	requests []entry   // in the order of their lines
 	outcomes []outcome // of each request, one a policy
 	checks   []limits.Check
-	keys     []byte // of the checks
-	bytes    int    // of all these, about
-	left     int    // requests that are not decided yet
+	passed   []*limits.Limit // of the outcomes
+	keys     []byte          // of the checks
+	bytes    int             // of all these, about
+	left     int             // requests that are neither decided nor left out
+	before   int64           // lines of the log
 
-	flawed  [flaws]flawed
-	unknown int64                // requests without a readable address
-	exact   bool                 // some time has a fraction of a second
-	seen    []bool               // fields by place
-	counts  [][]counts           // by policy, by limit
-	said    [otherWord + 1]int64 // what limit_req did
+	flawed [flaws]flawed
+	exact  bool   // some time has a fraction of a second
+	seen   []bool // fields by place
+}
+
+// An entry is what is known of a request beside the outcomes.
+type entry struct {
+	timeUS   int64
+	line     int64 // of the batch, from 1
+	limitReq word
+	unknown  bool // its address cannot be read
 }
 
 // An outcome is what the rules of a policy say of a request.
@@ -29,21 +36,14 @@ type outcome struct {
 	rule    string        // of allow or deny
 	limit   *limits.Limit // whose missing part denies
 	checks  []limits.Check
+
+	missing, unlimited []*limits.Limit // that lack a part of the key, or count nothing
 }
 
 // flawed counts lines.
 type flawed struct{ lines, first int64 }
 
-// counts are those of a limit that do not depend on the order of requests.
-type counts struct{ missing, unlimited int64 }
-
-func newBatch(n *fieldNames, policies []*policy) *batch {
-	b := &batch{seen: make([]bool, n.size())}
-	for _, p := range policies {
-		b.counts = append(b.counts, make([]counts, len(p.limits)))
-	}
-	return b
-}
+func newBatch(n *fieldNames) *batch { return &batch{seen: make([]bool, n.size())} }
 
 // A matcher parses batches and matches their requests.
 type matcher struct {
@@ -58,12 +58,8 @@ func newMatcher(n *fieldNames, policies []*policy) *matcher {
 
 // fill makes requests of whole lines that have this format.
 func (m *matcher) fill(b *batch, text []byte, format *bound) {
-	b.lines, b.times, b.outcomes, b.checks, b.keys = 0, b.times[:0], b.outcomes[:0], b.checks[:0], b.keys[:0]
-	b.flawed, b.unknown, b.exact = [flaws]flawed{}, 0, false
-	b.said = [otherWord + 1]int64{}
-	for _, c := range b.counts {
-		clear(c)
-	}
+	b.lines, b.requests, b.outcomes, b.checks, b.passed, b.keys = 0, b.requests[:0], b.outcomes[:0], b.checks[:0], b.passed[:0], b.keys[:0]
+	b.flawed, b.exact = [flaws]flawed{}, false
 	for rest := text; len(rest) > 0; {
 		var line []byte
 		line, rest = cutLine(rest)
@@ -76,32 +72,20 @@ func (m *matcher) fill(b *batch, text []byte, format *bound) {
 			}
 			continue
 		}
-		b.times = append(b.times, timeUS)
+		b.requests = append(b.requests, entry{timeUS, b.lines, wordOf(m.reader.fields.values[placeLimitReq]), !m.reader.attrs.IP.IsValid()})
 		b.exact = b.exact || timeUS%1e6 != 0
-		if !m.reader.attrs.IP.IsValid() {
-			b.unknown++
-		}
-		if said := m.reader.fields.values[placeLimitReq]; said != nil {
-			b.said[wordOf(said)]++
-		}
 		for i, p := range m.policies {
 			p.set.Match(m.reader.attrsOf(i), &m.match[i])
-			b.take(&m.match[i], b.counts[i])
+			b.take(&m.match[i])
 		}
 	}
-	b.left = len(b.times)
-	b.bytes = 64*(2*len(b.times)+len(b.outcomes)+len(b.checks)) + len(b.keys)
+	b.left = len(b.requests)
+	b.bytes = 96*(len(b.requests)+len(b.outcomes)) + 56*len(b.checks) + 8*len(b.passed) + len(b.keys)
 	copy(b.seen, m.reader.fields.seen)
 }
 
 // take keeps what a match has found: its memory is used again.
-func (b *batch) take(m *limits.Match, counts []counts) {
-	for _, l := range m.Missing {
-		counts[l.Index].missing++
-	}
-	for _, l := range m.Unlimited {
-		counts[l.Index].unlimited++
-	}
+func (b *batch) take(m *limits.Match) {
 	first := len(b.checks)
 	for _, c := range m.Checks {
 		start := len(b.keys)
@@ -109,5 +93,11 @@ func (b *batch) take(m *limits.Match, counts []counts) {
 		c.Key = b.keys[start:len(b.keys):len(b.keys)]
 		b.checks = append(b.checks, c)
 	}
-	b.outcomes = append(b.outcomes, outcome{m.Verdict, m.Rule, m.Limit, b.checks[first:len(b.checks):len(b.checks)]})
+	b.outcomes = append(b.outcomes, outcome{m.Verdict, m.Rule, m.Limit, b.checks[first:len(b.checks):len(b.checks)], b.pass(m.Missing), b.pass(m.Unlimited)})
+}
+
+func (b *batch) pass(all []*limits.Limit) []*limits.Limit {
+	first := len(b.passed)
+	b.passed = append(b.passed, all...)
+	return b.passed[first:len(b.passed):len(b.passed)]
 }

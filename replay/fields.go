@@ -149,6 +149,7 @@ type fields struct {
 	values [][]byte // by place; nil: nothing
 	seen   []bool   // by place: some line has had the field, be it empty
 	text   []byte   // the values that had to be unescaped, one after the other
+	listed [][]byte // the strings of the arrays that are being read
 }
 
 func newFields(n *fieldNames) *fields {
@@ -158,7 +159,7 @@ func newFields(n *fieldNames) *fields {
 // begin forgets the line before.
 func (f *fields) begin() {
 	clear(f.values)
-	f.text = f.text[:0]
+	f.text, f.listed = f.text[:0], f.listed[:0]
 }
 
 // set takes a value, the first that a line has for its place. "-" is what logs write for none.

@@ -3,7 +3,9 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -26,6 +28,9 @@ type lineReader struct {
 	from  io.Reader
 	rest  []byte // what has been read after the last whole line
 	ended bool
+
+	zipped  bool
+	damaged error // why gzip ended too early; nil: it did not
 }
 
 // openLog sees by its first bytes whether a log is compressed.
@@ -36,10 +41,12 @@ func openLog(l Log) (*lineReader, error) {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
 	r := &lineReader{name: l.Name, from: from}
-	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		if r.from, err = gzip.NewReader(from); err != nil {
-			return nil, fmt.Errorf("%s: begins like gzip and is not: %w", l.Name, err)
-		}
+	if r.zipped = bytes.Equal(magic, []byte{0x1f, 0x8b}); !r.zipped {
+		return r, nil
+	}
+	unzipped, err := gzip.NewReader(from)
+	if r.from = unzipped; err != nil {
+		return r, r.end(err)
 	}
 	return r, nil
 }
@@ -54,6 +61,9 @@ func (r *lineReader) next(buf []byte) ([]byte, error) {
 		if len(buf) >= chunkBytes && end >= 0 || r.ended {
 			if !r.ended {
 				r.rest = append(r.rest, buf[end+1:]...)
+				buf = buf[:end+1]
+			}
+			if r.damaged != nil { // in this line, perhaps
 				buf = buf[:end+1]
 			}
 			return buf, nil
@@ -78,11 +88,16 @@ func (r *lineReader) fill(buf *[]byte) error {
 	return r.end(err)
 }
 
-// end takes in what a read returned.
+// end takes in what a read returned. What gzip has had of a file before its damage is good.
 func (r *lineReader) end(err error) error {
-	if err == io.EOF {
+	var corrupt flate.CorruptInputError
+	switch {
+	case err == nil:
+	case err == io.EOF:
 		r.ended = true
-	} else if err != nil {
+	case r.zipped && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt)):
+		r.ended, r.damaged = true, err
+	default:
 		return fmt.Errorf("%s: %w", r.name, err)
 	}
 	return nil

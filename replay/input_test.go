@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,11 +125,57 @@ func TestALogThatCannotBeReadIsNamed(t *testing.T) {
 	}
 	good := Log{"good.log", strings.NewReader(strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))}
 	check("bad.log: the disk is gone", good, Log{"bad.log", iotest.ErrReader(errors.New("the disk is gone"))})
-	check("bad.gz: unexpected EOF", Log{"bad.gz", strings.NewReader(zipped(t, strings.Repeat("1791640536 203.0.113.9 /\n", 50_000))[:1000])})
-	check("bad.gz: begins like gzip and is not: gzip: invalid header", Log{"bad.gz", strings.NewReader("\x1f\x8bGET / HTTP/1.1 and so on")})
+	check("bad.gz: the disk is gone", Log{"bad.gz", io.MultiReader(strings.NewReader(zipped(t, "1791640536 203.0.113.9 /\n")[:20]), iotest.ErrReader(errors.New("the disk is gone")))})
+	check("bad.gz: gzip is damaged before its first line ends: unexpected EOF, want a whole file (gzip -t tells) or a plain one", Log{"bad.gz", strings.NewReader(zipped(t, "1791640536 203.0.113.9 /\n")[:20])})
+	check("bad.gz: gzip is damaged before its first line ends: gzip: invalid header, want a whole file (gzip -t tells) or a plain one", Log{"bad.gz", strings.NewReader("\x1f\x8bGET / HTTP/1.1 and so on")})
 	check("a.log: no lines, want an access log", Log{"a.log", strings.NewReader("")})
 	check("a.log: none of 2 lines is a request in the format $msec $remote_addr $request_uri: 1 not in this format (the first in line 2), 1 a target that nginx answers with 400 (the first in line 1)",
 		Log{"a.log", strings.NewReader("1791640536 203.0.113.9 x\n\n")})
+}
+
+// All lines before the damage count. One that the damage may be in is none.
+func TestADamagedGzipIsReadUpToItsDamage(t *testing.T) {
+	check := func(what, want, file string) {
+		t.Helper()
+		r, err := replayLogs(t, total, Log{"a.gz", strings.NewReader(file)}, Log{"good.log", strings.NewReader("1791640536 203.0.113.9 /\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Logs[0]
+		if got := fmt.Sprint(l.Lines, l.Requests, l.notes()); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	const three = "1791640536 203.0.113.9 /1\n1791640537 203.0.113.9 /2\n1791640538 203.0.113.9 /3\n"
+	whole := zipped(t, three)
+	const after = "3 3 [left out: gzip is damaged, from line 4 on]"
+	check("cut off", after, whole[:len(whole)-5])
+	check("a wrong checksum", after, whole[:len(whole)-8]+"\x00\x00\x00\x00"+whole[len(whole)-4:])
+	check("zeros after the end", after, whole+strings.Repeat("\x00", 512))
+	check("text after the end", after, whole+"and so on")
+	check("its own line, half of it", "5 4 [left out: 1 not in this format (the first in line 2), gzip is damaged, from line 6 on]",
+		zipped(t, "1791640536 203.0.113.9 /1\nx\n"+three)+zipped(t, "1791640538 203.0.113.9 /4")[:30])
+	check("nothing but its header", "0 0 [left out: gzip is damaged, from line 1 on]", whole[:10])
+
+	var many strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&many, "%d 203.0.113.9 /%x\n", 1791640536+i, sha256.Sum256([]byte{byte(i), byte(i >> 8)}))
+	}
+	whole, cut := zipped(t, many.String()), false
+	for at := len(whole) / 2; at < len(whole); at += len(whole) / 20 {
+		r, err := replayLogs(t, total, Log{"a.gz", strings.NewReader(whole[:at])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := r.Logs[0]
+		if got, want := fmt.Sprint(l.notes()), fmt.Sprintf("[left out: gzip is damaged, from line %d on]", l.Requests+1); l.Lines != l.Requests || got != want {
+			t.Errorf("%d of %d bytes: %d lines, %d requests, %s; want %s", at, len(whole), l.Lines, l.Requests, got, want)
+		}
+		cut = cut || l.Lines > 0 && l.Lines < 3000
+	}
+	if !cut {
+		t.Error("no half of the file has some of its lines")
+	}
 }
 
 // One after the other or at the same time, it is the times that count.
@@ -140,42 +187,6 @@ func TestSeveralLogsAreMergedByTheirTimes(t *testing.T) {
 	l := r.Policy.Limits[1]
 	if l.Requests != 5 || l.Refused != 1 || *l.FirstRefusal != "2026-10-10T13:55:36.9Z" || len(r.Logs) != 3 || r.From != "2026-10-10T13:55:36Z" || r.To != "2026-10-10T13:55:46.5Z" {
 		t.Errorf("%+v from %s to %s, want 1 of 5 refused, the last of the first second", l, r.From, r.To)
-	}
-}
-
-// Whatever the order within 5 seconds, the report is that of the order of the times.
-func TestLinesWithinTheReorderingAreTakenInOrder(t *testing.T) {
-	line := func(i int) string { return fmt.Sprintf("%.3f 203.0.113.%d /\n", 1791640536+float64(i)*0.3, i%3) }
-	var ordered, mixed strings.Builder
-	for i := range 3000 {
-		ordered.WriteString(line(i))
-	}
-	for from := 0; from < 3000; from += 15 { // 4.5 s, backwards
-		for i := range 15 {
-			mixed.WriteString(line(from + 14 - i))
-		}
-	}
-	want, err := replayText(t, total, ordered.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := replayText(t, total, mixed.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g, w := coded(t, got), coded(t, want); g != w {
-		t.Errorf("got\n%s\nwant\n%s", g, w)
-	}
-}
-
-// A clock that is an hour ahead in one line moves nobody else's.
-func TestALineOfTheFutureWaitsForItsTime(t *testing.T) {
-	r, err := replayText(t, total, "1791640536 203.0.113.1 /\n1791644136 203.0.113.2 /\n1791640537 203.0.113.1 /\n1791640538 203.0.113.1 /\n1791640539 203.0.113.1 /\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := r.Policy.Limits[1]; l.Refused != 1 || r.Logs[0].Late != 0 || r.To != "2026-10-10T14:55:36Z" {
-		t.Errorf("%+v to %s, %d late; want the fourth of the first ten seconds refused and the line of the future last", l, r.To, r.Logs[0].Late)
 	}
 }
 
@@ -205,39 +216,6 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	}
 }
 
-// A clock that stands still, or an hour for late lines: all requests would wait.
-func TestWhatWaitsForLateLinesHasABound(t *testing.T) {
-	const lines = 1_000_000
-	line := "1791640536 203.0.113.9 /\n"
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRun(Options{Limits: loadText(t, total), Format: format, ReorderUS: 3600e6})
-	most := 0
-	streams, err := r.open([]Log{{"log", strings.NewReader(strings.Repeat(line, lines))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.start(streams)()
-	s := streams[0]
-	for s.ready(r.take) != nil {
-		most = max(most, s.kept)
-		r.decide(s.pop())
-	}
-	report, err := r.report(streams)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := report.Logs[0]; report.Requests != lines || l.Late != 0 || l.Crowded < lines/2 || most < mostKept || most > mostKept+chunkBytes*64 || s.kept != 0 {
-		t.Errorf("%+v, at most %d bytes at once, %d in the end; want %d requests, most of them crowded, %d bytes and a chunk", l, most, s.kept, lines, mostKept)
-	}
-	note := fmt.Sprintf("%d requests put in order among 64 MiB of them alone: more came in the time that --reorder gives to late ones", report.Logs[0].Crowded)
-	if got := report.Logs[0].notes(); len(got) != 1 || got[0] != note {
-		t.Errorf("got %q, want %q", got, note)
-	}
-}
-
 // Once memory has been found, neither a line nor a decision about a known key needs any more.
 func TestALineDoesNotAllocate(t *testing.T) {
 	set := loadText(t, threeLimits)
@@ -253,7 +231,7 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		p := newPolicy(set, &Suggest{})
 		policies := []*policy{p}
 		names := newFieldNames(policies)
-		m, b, format := newMatcher(names, policies), newBatch(names, policies), f.bind(names)
+		m, b, format := newMatcher(names, policies), newBatch(names), f.bind(names)
 		text := []byte(strings.Repeat(c.line, 100))
 		nowUS := time.Now().UnixMicro()
 		round := func() {
@@ -266,8 +244,8 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		for range 200 {
 			round()
 		}
-		if len(b.times) != 100 {
-			t.Fatalf("%s: %d requests of 100 lines: %v", c.format, len(b.times), b.flawed)
+		if len(b.requests) != 100 {
+			t.Fatalf("%s: %d requests of 100 lines: %v", c.format, len(b.requests), b.flawed)
 		}
 		if n := testing.AllocsPerRun(100, round); n > 1 { // a log of sliding_window moves to new memory now and then
 			t.Errorf("%s: %v allocations in 100 lines, want none", c.format, n)

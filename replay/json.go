@@ -84,42 +84,57 @@ func (s *scanner) value(f *fields, in inside, depth int, name []byte) bool {
 
 // list reads an array; of a header's lines, joined as those of a request are.
 func (s *scanner) list(f *fields, in inside, depth int, name []byte) bool {
+	first := len(f.listed)
+	if !s.items(f, in, depth) {
+		return false
+	}
+	lines, start := f.listed[first:], len(f.text)
+	f.listed = f.listed[:first]
+	for i, line := range lines {
+		if i > 0 {
+			f.text = append(f.text, ", "...)
+		}
+		before := len(f.text)
+		if line = f.unescape(line); len(f.text) == before {
+			f.text = append(f.text, line...)
+		}
+	}
+	if len(lines) > 0 {
+		f.set(f.placeIn(in, name), f.text[start:len(f.text):len(f.text)], true)
+	}
+	return true
+}
+
+// items puts the strings of an array into f.listed; those of an array in it, too.
+func (s *scanner) items(f *fields, in inside, depth int) bool {
 	if depth == deepest || !s.next('[') {
 		return false
 	}
 	if s.next(']') {
 		return true
 	}
-	at, start, n := f.placeIn(in, name), len(f.text), 0
 	for {
 		rest := s.blank()
 		if len(rest) == 0 {
 			return false
 		}
 		var ok bool
-		if rest[0] == '"' {
+		switch rest[0] {
+		case '"':
 			var text []byte
-			if text, ok = s.text(); n > 0 {
-				f.text = append(f.text, ", "...)
-			}
-			before := len(f.text)
-			if text = f.unescape(text); len(f.text) == before {
-				f.text = append(f.text, text...)
-			}
-			n++
-		} else {
+			text, ok = s.text()
+			f.listed = append(f.listed, text)
+		case '[':
+			ok = s.items(f, in, depth+1)
+		default:
 			ok = s.value(f, in, depth, nil)
 		}
 		if !ok {
 			return false
 		}
-		if s.next(',') {
-			continue
+		if !s.next(',') {
+			return s.next(']')
 		}
-		if n > 0 {
-			f.set(at, f.text[start:len(f.text):len(f.text)], true)
-		}
-		return s.next(']')
 	}
 }
 

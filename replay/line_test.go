@@ -56,6 +56,12 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 		`1791640536250000  h /a b?q=1 2001:db8::1 zone=z cookie= headers=["u\n€" "no"]`)
 	check("json", `{"time":"2026-10-10T13:55:36Z","request":{"method":"GET","uri":"/","headers":{"Uri":["/x"],"X-Api-Key":["k\"1",2,"k2"],"Cookie":["a=1"]}}}`,
 		`1791640536000000 GET  /? invalid IP zone= cookie=a=1 headers=["" "k\"1, k2"]`)
+	check("json", `{"ts":1791640536,"uri":"/","headers":{"User-Agent":["a\n",["b\u0020c",[]],{"X-Api-Key":["k\"1",["k2"]]},"d"]}}`,
+		`1791640536000000   /? invalid IP zone= cookie= headers=["a\n, b c, d" "k\"1, k2"]`)
+	check("json", `{"ts":1791640536,"uri":"/","headers":{"User-Agent":[["a","b"]],"X-Api-Key":[[]]}}`,
+		`1791640536000000   /? invalid IP zone= cookie= headers=["a, b" ""]`)
+	check("json", `{"ts":1791640536,"uri":"/","headers":{"User-Agent":[[["a"]`, "not in this format")
+	check("json", `{"ts":1791640536,"uri":"/","headers":{"User-Agent":[[[[[[[[["a"]]]]]]]]]}}`, "not in this format")
 	check("json", `{"msec":"1791640536.001","request":"/only/a/target","cookies":{"s":"s1","t":"x"},"x_api_key":null}`,
 		`1791640536001000   /only/a/target? invalid IP zone= cookie=S=s1 headers=["" ""]`)
 	check("ltsv", "time:10/Oct/2026:13:55:36 +0000\thost:203.0.113.9\tvhost:v\treq:GET / HTTP/1.1\tua:x\\x09y",

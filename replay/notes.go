@@ -8,6 +8,21 @@ import (
 // Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
 // only those that have something to say.
 
+// warning is that a log is not what replay can read, since its times go backwards in most lines.
+func (l LogReport) warning() string {
+	astray, all := l.Late, l.Requests
+	for _, b := range l.Broken {
+		if b.Kind == fromFuture.String() {
+			astray, all = astray+b.Lines, all+b.Lines
+		}
+	}
+	if 2*astray <= all {
+		return ""
+	}
+	return fmt.Sprintf("%s is not in the order of time, and this report is wrong: %s of %d come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order",
+		plain(l.Name), count(astray, "request"), all)
+}
+
 func (l LogReport) notes() (all []string) {
 	if len(l.Broken) > 0 {
 		all = append(all, "left out: "+tellFlaws(l.Broken))
@@ -97,10 +112,14 @@ func (d Difference) title(what string) string {
 	return fmt.Sprintf("%s: %s of %s", what, count(d.Requests, "request"), keys)
 }
 
-// tellFlaws is "6 no request (the first in line 17)".
+// tellFlaws is "6 no request (the first in line 17), gzip is damaged, from line 80 on".
 func tellFlaws(all []Broken) string {
 	var texts []string
 	for _, b := range all {
+		if b.Kind == damagedGzip {
+			texts = append(texts, fmt.Sprintf("%s, from line %d on", b.Kind, b.First))
+			continue
+		}
 		texts = append(texts, fmt.Sprintf("%d %s (the first in line %d)", b.Lines, b.Kind, b.First))
 	}
 	return strings.Join(texts, ", ")

@@ -42,6 +42,12 @@ func newPolicy(set *limits.Set, s *Suggest) *policy {
 // decide is what the service would have answered.
 func (p *policy) decide(nowUS int64, o *outcome) {
 	p.last = decision{}
+	for _, l := range o.missing {
+		p.limits[l.Index].missing++
+	}
+	for _, l := range o.unlimited {
+		p.limits[l.Index].unlimited++
+	}
 	switch o.verdict {
 	case limits.None:
 		p.unmatched++

@@ -97,7 +97,7 @@ func (r *run) open(logs []Log) ([]*stream, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &stream{log: lines, format: r.Format, queue: make(chan *job, ahead), reorderUS: r.ReorderUS}
+		s := &stream{run: r, log: lines, format: r.Format, queue: make(chan *job, ahead), reorderUS: r.ReorderUS}
 		if s.format == nil {
 			if err := r.findFormat(s); err != nil {
 				return nil, err
@@ -209,7 +209,7 @@ func (r *run) batch() *batch {
 	case b := <-r.free:
 		return b
 	default:
-		return newBatch(r.names, r.policies)
+		return newBatch(r.names)
 	}
 }
 
@@ -226,7 +226,7 @@ func (r *run) next(streams []*stream) *stream {
 	var next *stream
 	var best *request
 	for _, s := range streams {
-		first := s.ready(r.take)
+		first := s.ready()
 		if s.err != nil {
 			return nil
 		}
@@ -239,22 +239,9 @@ func (r *run) next(streams []*stream) *stream {
 
 // take counts what does not depend on the order of requests.
 func (r *run) take(b *batch) {
-	r.unknown += b.unknown
 	r.exact = r.exact || b.exact
 	for i, seen := range b.seen {
 		r.seen[i] = r.seen[i] || seen
-	}
-	for word, n := range b.said {
-		r.said[word] += n
-	}
-	for i, p := range r.policies {
-		for l, c := range b.counts[i] {
-			p.limits[l].missing += c.missing
-			p.limits[l].unlimited += c.unlimited
-		}
-	}
-	if b.left == 0 {
-		r.recycle(b)
 	}
 }
 
@@ -264,6 +251,11 @@ func (r *run) decide(q request) {
 		r.firstUS = q.timeUS
 	}
 	r.lastUS = q.timeUS
+	e := &q.batch.requests[q.at]
+	r.said[e.limitReq]++
+	if e.unknown {
+		r.unknown++
+	}
 	outcomes := q.batch.outcomes[q.at*len(r.policies):][:len(r.policies)]
 	for i, p := range r.policies {
 		p.decide(q.timeUS, &outcomes[i])
@@ -271,15 +263,15 @@ func (r *run) decide(q request) {
 	if r.compared != nil {
 		r.compared.take(r.policies[1], r.policies[0])
 	}
-	if q.batch.left--; q.batch.left == 0 {
-		q.stream.kept -= q.batch.bytes
-		r.recycle(q.batch)
-	}
+	q.stream.forget(q.batch)
 }
 
 // nothing is the error of logs without a single request.
 func nothing(streams []*stream) error {
 	for _, s := range streams {
+		if s.log.damaged != nil && s.lines == 0 {
+			return fmt.Errorf("%s: gzip is damaged before its first line ends: %w, want a whole file (gzip -t tells) or a plain one", s.log.name, s.log.damaged)
+		}
 		if s.lines > 0 {
 			return fmt.Errorf("%s: none of %d lines is a request in the format %s: %s", s.log.name, s.lines, s.format, tellFlaws(s.brokenLines()))
 		}

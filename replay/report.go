@@ -11,6 +11,7 @@ import (
 
 // A Report is what a replay has found. Its names in JSON are stable; times are RFC 3339 in UTC.
 type Report struct {
+	Warnings []string    `json:"warnings,omitempty"` // why the report says nothing about the limits
 	Logs     []LogReport `json:"logs"`
 	Requests int64       `json:"requests"`
 	From     string      `json:"from"` // the first request's time, and the last one's
@@ -41,9 +42,12 @@ type LogReport struct {
 // Broken is the lines of one kind that are no request.
 type Broken struct {
 	Kind  string `json:"kind"`
-	Lines int64  `json:"lines"`
+	Lines int64  `json:"lines"`      // 0 if nobody can say how many: of damagedGzip
 	First int64  `json:"first_line"` // counted from 1
 }
+
+// damagedGzip is the kind of the lines that gzip does not give back: all that follow.
+const damagedGzip = "gzip is damaged"
 
 // Said is how often limit_req said something, such as REJECTED; "-" where no zone applied, "other" for what
 // it never says.
@@ -168,15 +172,15 @@ func (r *run) report(streams []*stream) (*Report, error) {
 	if out.Requests == 0 {
 		return nil, nothing(streams)
 	}
-	none := out.Requests
-	for word, n := range r.said {
-		if n > 0 {
-			out.LimitReq = append(out.LimitReq, Said{wordNames[word], n})
-			none -= n
+	for _, w := range [...]word{1, 2, 3, 4, 5, otherWord, noWord} {
+		if n := r.said[w]; n > 0 && r.seen[placeLimitReq] {
+			out.LimitReq = append(out.LimitReq, Said{wordNames[w], n})
 		}
 	}
-	if r.seen[placeLimitReq] && none > 0 {
-		out.LimitReq = append(out.LimitReq, Said{"-", none})
+	for i := range out.Logs {
+		if w := out.Logs[i].warning(); w != "" {
+			out.Warnings = append(out.Warnings, w)
+		}
 	}
 	out.Policy = r.policies[0].report(r)
 	if r.compared != nil {
@@ -193,6 +197,9 @@ func (s *stream) brokenLines() []Broken {
 		if f.lines > 0 {
 			broken = append(broken, Broken{flaw(i).String(), f.lines, f.first})
 		}
+	}
+	if s.log.damaged != nil {
+		broken = append(broken, Broken{damagedGzip, 0, s.lines + 1})
 	}
 	return broken
 }

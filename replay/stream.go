@@ -9,13 +9,14 @@ import (
 // A stream is one log on its way: its chunks are read ahead and parsed by others, its requests come out of
 // it in the order of their times.
 type stream struct {
+	run    *run
 	log    *lineReader
 	format *Format
 	chunks [][]byte  // the first, which its format was found out from
 	queue  chan *job // in the order of the log
 
-	batch *batch // that requests are taken from
-	at    int    // of the next in it
+	batches []*batch // that have been read, and of which not all requests wait yet
+	at      int      // of the next in the first of them
 
 	// Requests that wait until none that is older can come: those that came in order, and the others.
 	inOrder   []request
@@ -30,7 +31,7 @@ type stream struct {
 	crowded               int64 // requests that were taken before they had waited for older ones
 	flawed                [flaws]flawed
 	err                   error
-	done                  bool // no more batches
+	ended                 bool // there are no more batches to read
 }
 
 // mostKept bytes of a log's requests wait at most, and those of a chunk: a log may have any number of lines
@@ -86,34 +87,39 @@ func (s *stream) first() *request {
 }
 
 // ready reads on until the earliest is known: no older one can come, but too late; or until too many wait.
-// It is nil at the end. take is called with each batch that is reached.
-func (s *stream) ready(take func(*batch)) *request {
+// It is nil at the end.
+func (s *stream) ready() *request {
 	for {
 		first := s.first()
-		if first != nil && (s.done || first.timeUS <= s.newestUS-s.reorderUS) {
+		if first != nil && (first.timeUS <= s.newestUS-s.reorderUS || s.kept > mostKept) || s.done() {
 			return first
 		}
-		if first != nil && s.kept > mostKept {
-			return first
-		}
-		if s.done {
-			return nil
-		}
-		s.pull(take)
+		s.pull()
 	}
 }
 
-// pull lets one more request wait.
-func (s *stream) pull(take func(*batch)) {
-	if s.batch == nil {
-		s.nextBatch(take)
+// done says whether all requests wait that are left.
+func (s *stream) done() bool { return s.err != nil || s.ended && len(s.batches) == 0 }
+
+// pull lets one more request wait, or leaves it out.
+func (s *stream) pull() {
+	if len(s.batches) == 0 {
+		s.nextBatch()
 		return
 	}
-	r := request{timeUS: s.batch.times[s.at], n: s.requests, stream: s, batch: s.batch, at: s.at}
-	s.requests++
-	if s.at++; s.at == len(s.batch.times) {
-		s.batch = nil // it is used again when its last request has been decided
+	b := s.batches[0]
+	e := &b.requests[s.at]
+	r := request{timeUS: e.timeUS, n: s.requests, stream: s, batch: b, at: s.at}
+	good := e.timeUS <= s.newestUS+s.reorderUS || s.goesOn(e.timeUS)
+	if s.at++; s.at == len(b.requests) { // it is used again when its last request has been decided
+		s.batches, s.at = slices.Delete(s.batches, 0, 1), 0
 	}
+	if !good {
+		s.flaw(fromFuture, flawed{1, b.before + e.line})
+		s.forget(b)
+		return
+	}
+	s.requests++
 	if r.timeUS < s.clockUS { // later requests have been decided
 		r.timeUS = s.clockUS
 		s.late++
@@ -126,33 +132,75 @@ func (s *stream) pull(take func(*batch)) {
 	}
 }
 
+// neighbours are the requests after one that is ahead of its time, of which half have to follow it.
+const neighbours = 100
+
+// goesOn says whether the log goes on from the time of the next request, as it does after a night: half of its
+// neighbours are no older, but for what may come late. At the end of the log those count that there are; the
+// last of all moves the clock of nobody.
+func (s *stream) goesOn(timeUS int64) bool {
+	ahead, all := 0, 0
+	for i, at := 0, s.at+1; all < neighbours; {
+		switch {
+		case i == len(s.batches):
+			if s.nextBatch(); s.ended {
+				return 2*ahead >= all
+			}
+		case at == len(s.batches[i].requests):
+			i, at = i+1, 0
+		default:
+			if s.batches[i].requests[at].timeUS >= timeUS-s.reorderUS {
+				ahead++
+			}
+			at++
+			all++
+		}
+	}
+	return 2*ahead >= all
+}
+
 // nextBatch waits for the next chunk.
-func (s *stream) nextBatch(take func(*batch)) {
+func (s *stream) nextBatch() {
 	j, ok := <-s.queue
 	if !ok {
-		s.done = true
+		s.ended = true
 		return
 	}
 	<-j.done
 	if j.err != nil {
-		s.err, s.done = j.err, true
+		s.err, s.ended = j.err, true
 		return
 	}
 	b := j.batch
-	for i := range flaws {
-		if f := b.flawed[i]; f.lines > 0 {
-			if s.flawed[i].lines == 0 {
-				s.flawed[i].first = s.lines + f.first
-			}
-			s.flawed[i].lines += f.lines
+	for i, f := range b.flawed {
+		if f.lines > 0 {
+			s.flaw(flaw(i), flawed{f.lines, s.lines + f.first})
 		}
 	}
+	b.before = s.lines
 	s.lines += b.lines
-	if len(b.times) > 0 {
-		s.batch, s.at = b, 0
-		s.kept += b.bytes
+	s.run.take(b)
+	if len(b.requests) == 0 {
+		s.run.recycle(b)
+		return
 	}
-	take(b)
+	s.batches = append(s.batches, b)
+	s.kept += b.bytes
+}
+
+func (s *stream) flaw(i flaw, f flawed) {
+	if s.flawed[i].lines == 0 {
+		s.flawed[i].first = f.first
+	}
+	s.flawed[i].lines += f.lines
+}
+
+// forget takes in that a request of b is decided, or left out.
+func (s *stream) forget(b *batch) {
+	if b.left--; b.left == 0 {
+		s.kept -= b.bytes
+		s.run.recycle(b)
+	}
 }
 
 // pop takes the first out.
@@ -160,7 +208,7 @@ func (s *stream) pop() request {
 	first := s.first()
 	r := *first
 	s.clockUS = r.timeUS
-	if !s.done && r.timeUS > s.newestUS-s.reorderUS {
+	if !s.done() && r.timeUS > s.newestUS-s.reorderUS {
 		s.crowded++
 	}
 	if s.head < len(s.inOrder) && first == &s.inOrder[s.head] {

@@ -10,6 +10,9 @@ import (
 // WriteText writes the report for people: aligned text, lines of any length.
 func (r *Report) WriteText(w io.Writer) error {
 	var b bytes.Buffer
+	for _, text := range r.Warnings {
+		fmt.Fprintf(&b, "WARNING: %s\n", text)
+	}
 	r.tellLogs(&b)
 	r.Policy.tell(&b)
 	if r.Compared != nil {

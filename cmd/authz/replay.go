@@ -16,7 +16,7 @@ type replayCmd struct {
 	Against    []string      `help:"Limits file or folder to compare with, such as those in force; may be repeated." sep:"none" placeholder:"FILE|DIR"`
 	Format     string        `help:"combined, common, json, ltsv, or the text of a log_format; without it, what the first lines of each log are." placeholder:"FORMAT"`
 	FormatFrom string        `help:"nginx.conf whose log_format it is, with its name if there are several." placeholder:"FILE[:NAME]"`
-	Reorder    time.Duration `help:"How much too late a line may come and still be put in its place." default:"5s"`
+	Reorder    time.Duration `help:"How much too late a line may come and still be put in its place. One that is more than this ahead is from the future and left out, unless the log goes on from there: half of the next 100 requests, or of those that there are." default:"5s"`
 	Suggest    *replay.Share `help:"Suggest the smallest numbers that would have refused at most this share of the keys, such as 0.1%." placeholder:"SHARE"`
 	Headroom   replay.Share  `help:"How much more than the smallest to suggest, such as 20%." default:"0%"`
 	JSON       bool          `name:"json" help:"Write the report as JSON." xor:"as"`
@@ -106,6 +106,9 @@ func (f *replayCmd) replay(c *console, o replay.Options) (*replay.Report, error)
 }
 
 func (f *replayCmd) write(c *console, report *replay.Report) error {
+	for _, text := range report.Warnings {
+		fmt.Fprintf(c.err, "authz: WARNING: %s\n", text)
+	}
 	if f.JSON {
 		out := json.NewEncoder(c.out)
 		out.SetEscapeHTML(false)

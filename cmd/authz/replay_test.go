@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,8 @@ func TestReplayReadsFilesAndItsInput(t *testing.T) {
 	check("", "exit 0\n"+plain+lines+accessReport, plain)
 	check("", "exit 0\n"+packed+lines+accessReport, packed)
 	check(accessLog, "exit 0\n-"+lines+accessReport, "-")
+	check(zipped.String()[:zipped.Len()-8], "exit 0\n-"+lines+"  left out: gzip is damaged, from line 7 on\n"+accessReport, "-")
+	check(zipped.String()[:12], "exit 1\nauthz: -: gzip is damaged before its first line ends: unexpected EOF, want a whole file (gzip -t tells) or a plain one\n", "-")
 	check(zipped.String(), "exit 0\n-"+lines+accessReport, "-", "--format=combined")
 	conf := writeFile(t, "nginx.conf", `log_format main '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'; log_format b '$msec $uri';`)
 	check("", "exit 0\n"+plain+": 6 lines, 6 requests in the format main\n"+accessReport, plain, "--format-from", conf+":main")
@@ -66,6 +69,19 @@ func TestReplayReadsFilesAndItsInput(t *testing.T) {
 	check("", "exit 1\nauthz: "+filepath.Dir(plain)+": a folder, want an access log\n", filepath.Dir(plain))
 	empty := writeFile(t, "empty.toml", "")
 	check("", "exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", plain, "--against", empty)
+}
+
+// The report may go to a file or a program: that it is wrong is said on stderr, too.
+func TestReplayWarnsOfALogThatIsNotInOrder(t *testing.T) {
+	lines := strings.SplitAfter(strings.TrimSuffix(accessLog, "\n"), "\n")
+	slices.Reverse(lines)
+	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", strings.Join(lines[:1], "")+"\n"+strings.Join(lines[1:], ""))
+	c := &console{strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)}
+	code := run([]string{"replay", "--limits", limits, "--reorder=0s", "--json", log}, c)
+	want := "authz: WARNING: " + log + " is not in the order of time, and this report is wrong: 4 requests of 6 come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order\n"
+	if got := c.err.(*bytes.Buffer).String(); code != 0 || got != want {
+		t.Errorf("exit %d\n%s\nwant 0 and\n%s", code, got, want)
+	}
 }
 
 func TestReplayWritesJSONOrAPage(t *testing.T) {
