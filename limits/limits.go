@@ -90,7 +90,8 @@ func (r *Rate) WindowBeginUS(nowUS int64) int64 {
 	return nowUS - modulo(nowUS-r.OffsetUS, r.WindowUS)
 }
 
-// Size is the largest cost that the rate can ever admit at once, which is what an unused key has left.
+// Size is the largest cost that the rate can ever admit at once. An unused key has as much left, but for one
+// with an Initial.
 func (r *Rate) Size(a Algorithm) int64 {
 	switch {
 	case r.Count == 0:

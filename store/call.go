@@ -48,11 +48,12 @@ type pending struct {
 	heard  int64       // lanes.heard when it began to
 }
 
-// A single is what the script of an algorithm is asked.
+// A single is what the script of an algorithm is asked. Limits and rates do not change, and outlive the request.
 type single struct {
-	algorithm                             limits.Algorithm
-	shadow, peek                          bool
-	limit, windowUS, third, cost, initial int64 // the third is burst or offset_us
+	limit *limits.Limit
+	rate  *limits.Rate
+	cost  int64
+	peek  bool
 }
 
 func newPending() any { return &pending{wake: make(chan signal, 1)} }
@@ -79,20 +80,21 @@ func (p *pending) begin(checks []limits.Check, peek bool) {
 		start := len(p.text)
 		p.text = append(p.text, k.Key...)
 		p.keys = append(p.keys, p.text[start:])
-		algorithm, third := int64(k.Limit.Algorithm), k.Rate.OffsetUS
+		algorithm := int64(k.Limit.Algorithm)
 		if k.Limit.Shadow {
 			algorithm = -algorithm
 		}
 		switch k.Limit.Algorithm {
 		case limits.TokenBucket, limits.LeakyBucket:
 			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost, k.Rate.Cold())
-			third = k.Rate.Burst
 		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
 			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost, 0)
 		default:
 			panic(unknown(k))
 		}
-		p.single = single{k.Limit.Algorithm, k.Limit.Shadow, peek, k.Rate.Count, k.Rate.WindowUS, third, k.Cost, k.Rate.Initial}
+	}
+	if len(checks) == 1 {
+		p.single = single{checks[0].Limit, checks[0].Rate, checks[0].Cost, peek}
 	}
 }
 
@@ -165,7 +167,7 @@ func (c *call) args(whole bool) []any {
 	c.single = c.keys == 1
 	script := &take
 	if c.single {
-		script = &singles[c.members[0].single.algorithm]
+		script = &singles[c.members[0].single.limit.Algorithm]
 	}
 	c.words, c.script = append(c.words[:0], "evalsha", &c.script, &c.keys), script.SHA
 	if whole {
@@ -186,7 +188,11 @@ func (c *call) args(whole bool) []any {
 
 // addSingle adds the ARGV of an algorithm's script, which is quickest without what it need not read.
 func (c *call) addSingle(s *single) {
-	c.words = append(c.words, &s.limit, &s.windowUS, pair(&s.third, s.initial), &s.cost)
+	third := &s.rate.OffsetUS
+	if s.limit.Algorithm.IsBucket() {
+		third = &s.rate.Burst
+	}
+	c.words = append(c.words, &s.rate.Count, &s.rate.WindowUS, pair(third, s.rate.Initial), &s.cost)
 	if c.nowUS != 0 || s.peek {
 		c.words = append(c.words, &c.nowUS)
 	}
@@ -282,7 +288,7 @@ func (c *call) Write(line []byte) (int, error) {
 		switch {
 		case len(p.reply) > 0:
 		case c.single && (n == 0 || n == 1): // whether it is allowed; take would say a status before that
-			if p.single.shadow {
+			if p.single.limit.Shadow {
 				p.reply = append(p.reply, 1)
 			} else {
 				p.reply = append(p.reply, n)

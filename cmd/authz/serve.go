@@ -184,7 +184,7 @@ func (f *serveCmd) openStore(s *service) (state func(context.Context) string, cl
 		return func(context.Context) string { return "memory" }, func() {}, nil
 	}
 	show := s.metrics.breakers()
-	var inspect *inspector
+	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
 	redis, err := f.open(func(server string, err error) {
 		show(err != nil && err != store.ErrRetired)
 		if s.outage.turned(server, err); err == nil {
