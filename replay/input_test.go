@@ -171,11 +171,32 @@ func TestADamagedGzipIsReadUpToItsDamage(t *testing.T) {
 		if got, want := fmt.Sprint(l.notes()), fmt.Sprintf("[left out: gzip is damaged, from line %d on]", l.Requests+1); l.Lines != l.Requests || got != want {
 			t.Errorf("%d of %d bytes: %d lines, %d requests, %s; want %s", at, len(whole), l.Lines, l.Requests, got, want)
 		}
+		if want := fmt.Sprintf("[a.gz is damaged, and this report ends before its end: nothing from line %d on was read; want a gzip that gzip -t finds whole]", l.Lines+1); fmt.Sprint(r.Warnings) != want {
+			t.Errorf("%s, want %s", r.Warnings, want)
+		}
 		cut = cut || l.Lines > 0 && l.Lines < 3000
 	}
 	if !cut {
 		t.Error("no half of the file has some of its lines")
 	}
+}
+
+// One log with fractions of a second makes no other exact.
+func TestALogOfWholeSecondsIsToldAmongOthers(t *testing.T) {
+	check := func(want bool, logs ...string) {
+		t.Helper()
+		r, err := replayText(t, total, logs...)
+		if err != nil || r.WholeSeconds != want {
+			t.Errorf("%q: whole seconds %v, %v; want %v", logs, r.WholeSeconds, err, want)
+		}
+	}
+	const whole, exact = "1791640536 203.0.113.1 /\n", "1791640537.5 203.0.113.1 /\n"
+	check(true, whole)
+	check(false, exact)
+	check(false, whole+exact) // a log whose times have fractions has whole ones among them
+	check(true, whole, exact)
+	check(true, exact, whole)
+	check(false, exact, "")
 }
 
 // One after the other or at the same time, it is the times that count.

@@ -8,10 +8,14 @@ import (
 // Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
 // only those that have something to say.
 
-// warning is that a log is not what replay can read, since its times go backwards in most lines.
+// warning is that a log was not read to its end, or not in its order, since its times go backwards in most lines.
 func (l LogReport) warning() string {
 	astray, all := l.Late, l.Requests
 	for _, b := range l.Broken {
+		if b.Kind == damagedGzip {
+			return fmt.Sprintf("%s is damaged, and this report ends before its end: nothing from line %d on was read; want a gzip that gzip -t finds whole",
+				plain(l.Name), b.First)
+		}
 		if b.Kind == fromFuture.String() {
 			astray, all = astray+b.Lines, all+b.Lines
 		}
@@ -72,6 +76,13 @@ func (l LimitReport) notes() (all []string) {
 	}
 	if l.Requests == 0 {
 		all = append(all, "counted no request")
+	}
+	if l.suggesting && l.Overridden+l.Scheduled > 0 {
+		text := "only the limit's own numbers are suggested: what an override or a schedule decided has no say"
+		if len(l.Suggestions) == 0 {
+			text += ", and nothing is left"
+		}
+		all = append(all, text)
 	}
 	return all
 }

@@ -46,7 +46,6 @@ type run struct {
 
 	seen    []bool // fields by place
 	unknown int64  // requests without an address
-	exact   bool   // some time has a fraction of a second
 	said    [otherWord + 1]int64
 	firstUS int64
 	lastUS  int64
@@ -239,7 +238,6 @@ func (r *run) next(streams []*stream) *stream {
 
 // take counts what does not depend on the order of requests.
 func (r *run) take(b *batch) {
-	r.exact = r.exact || b.exact
 	for i, seen := range b.seen {
 		r.seen[i] = r.seen[i] || seen
 	}

@@ -11,14 +11,14 @@ import (
 
 // A Report is what a replay has found. Its names in JSON are stable; times are RFC 3339 in UTC.
 type Report struct {
-	Warnings []string    `json:"warnings,omitempty"` // why the report says nothing about the limits
+	Warnings []string    `json:"warnings,omitempty"` // why the report says nothing, or not all, about the limits
 	Logs     []LogReport `json:"logs"`
 	Requests int64       `json:"requests"`
 	From     string      `json:"from"` // the first request's time, and the last one's
 	To       string      `json:"to"`
 
 	UnknownAddress int64  `json:"unknown_address"` // requests whose address the log lacks, or that cannot be read
-	WholeSeconds   bool   `json:"whole_seconds"`   // no time has a fraction: the requests of a second count as one instant
+	WholeSeconds   bool   `json:"whole_seconds"`   // of a log no time has a fraction: its requests of a second count as one instant
 	LimitReq       []Said `json:"limit_req,omitempty"`
 
 	Policy   PolicyReport  `json:"policy"`
@@ -109,7 +109,8 @@ type LimitReport struct {
 	Suggestions    []Suggestion `json:"suggestions,omitempty"`
 	SuggestionKeys int64        `json:"suggestion_keys,omitempty"` // how many they are made for: all without an override, or a sample
 
-	picture *series
+	picture    *series
+	suggesting bool
 }
 
 // A SpanReport is a second or a minute.
@@ -159,7 +160,7 @@ const topKeys = 10
 
 // report is the end of a run.
 func (r *run) report(streams []*stream) (*Report, error) {
-	out := &Report{UnknownAddress: r.unknown, WholeSeconds: !r.exact, From: when(r.firstUS), To: when(r.lastUS),
+	out := &Report{UnknownAddress: r.unknown, From: when(r.firstUS), To: when(r.lastUS),
 		fromUS: r.firstUS - r.firstUS%1e6, toUS: r.lastUS - r.lastUS%1e6 + 1e6}
 	for _, s := range streams {
 		format := "empty"
@@ -168,6 +169,7 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		}
 		out.Logs = append(out.Logs, LogReport{s.log.name, format, s.lines, s.requests, s.late, s.crowded, s.brokenLines()})
 		out.Requests += s.requests
+		out.WholeSeconds = out.WholeSeconds || s.requests > 0 && !s.exact
 	}
 	if out.Requests == 0 {
 		return nil, nothing(streams)
@@ -217,7 +219,7 @@ func (p *policy) report(r *run) PolicyReport {
 		l := t.report()
 		if r.Suggest != nil {
 			asked := t.asked()
-			l.SuggestionKeys = int64(len(asked))
+			l.suggesting, l.SuggestionKeys = true, int64(len(asked))
 			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.text.Limits[i].Cost, p.text.Limits[i].CostMax))
 		}
 		out.Limits = append(out.Limits, l)

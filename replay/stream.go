@@ -29,6 +29,7 @@ type stream struct {
 
 	lines, requests, late int64
 	crowded               int64 // requests that were taken before they had waited for older ones
+	exact                 bool  // some time has a fraction of a second
 	flawed                [flaws]flawed
 	err                   error
 	ended                 bool // there are no more batches to read
@@ -179,6 +180,7 @@ func (s *stream) nextBatch() {
 	}
 	b.before = s.lines
 	s.lines += b.lines
+	s.exact = s.exact || b.exact
 	s.run.take(b)
 	if len(b.requests) == 0 {
 		s.run.recycle(b)

@@ -17,9 +17,36 @@ type Suggestion struct {
 	Number    string `json:"number"`          // which is the smallest: "count" or "burst"
 	Smallest  int64  `json:"smallest"`        // without the headroom
 	Refused   int64  `json:"refused_keys"`    // at the smallest
-	Rate      string `json:"rate"`            // as the limits file has it, with the headroom
+	Rate      string `json:"rate,omitempty"`  // as the limits file has it, with the headroom; "" if no number would do
 	Burst     *int64 `json:"burst,omitempty"` // of buckets; with the headroom, if it is the number
 	Not       string `json:"not,omitempty"`   // why it cannot be used; rate and burst are what it would have to be
+}
+
+// what is "token_bucket burst 20".
+func (s Suggestion) what() string {
+	if s.Rate == "" {
+		return s.Algorithm + " " + s.Number
+	}
+	return fmt.Sprintf("%s %s %d", s.Algorithm, s.Number, s.Smallest)
+}
+
+// numbers are the lines of the limits file, "-" if there are none that would do.
+func (s Suggestion) numbers() string {
+	switch {
+	case s.Rate == "":
+		return "-"
+	case s.Burst == nil:
+		return fmt.Sprintf("rate = %q", s.Rate)
+	}
+	return fmt.Sprintf("rate = %q, burst = %d", s.Rate, *s.Burst)
+}
+
+// refused is how many keys, "-" if no number would do.
+func (s Suggestion) refused() string {
+	if s.Rate == "" {
+		return "-"
+	}
+	return fmt.Sprint(s.Refused)
 }
 
 // asked is the keys that have asked for something of the limit's own numbers.
@@ -67,7 +94,7 @@ func (t *tally) rateSuggestion(asked []*demand, s *Suggest, set *limits.Set) Sug
 	count, refused := smallest(asked, s.Keys, 1, func(d *demand) int64 { return d.rate.count })
 	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: count, Refused: refused, Burst: &own.Burst}
 	if count == beyond {
-		out.Smallest, out.Rate = 0, own.String()
+		out.Smallest = 0
 		out.Not = fmt.Sprintf("no rate is enough at a burst of %d: more is asked for at once", own.Burst)
 		return out
 	}

@@ -114,11 +114,7 @@ func (l *LimitReport) tellSuggestions(w io.Writer) {
 	}
 	t := newTable(w, "  "+l.suggestionTitle(), "with the headroom", "", ">refused keys", "")
 	for _, s := range l.Suggestions {
-		numbers := fmt.Sprintf("rate = %q", s.Rate)
-		if s.Burst != nil {
-			numbers += fmt.Sprintf(", burst = %d", *s.Burst)
-		}
-		t.row(fmt.Sprintf("  %s %s %d", s.Algorithm, s.Number, s.Smallest), numbers, "", fmt.Sprint(s.Refused), s.Not)
+		t.row("  "+s.what(), s.numbers(), "", s.refused(), s.Not)
 	}
 	t.end()
 }

@@ -55,10 +55,11 @@ func TestReplayReadsFilesAndItsInput(t *testing.T) {
 		}
 	}
 	const lines = ": 6 lines, 6 requests in the format combined\n"
+	const damaged = "- is damaged, and this report ends before its end: nothing from line 7 on was read; want a gzip that gzip -t finds whole"
 	check("", "exit 0\n"+plain+lines+accessReport, plain)
 	check("", "exit 0\n"+packed+lines+accessReport, packed)
 	check(accessLog, "exit 0\n-"+lines+accessReport, "-")
-	check(zipped.String()[:zipped.Len()-8], "exit 0\n-"+lines+"  left out: gzip is damaged, from line 7 on\n"+accessReport, "-")
+	check(zipped.String()[:zipped.Len()-8], "exit 0\nWARNING: "+damaged+"\n-"+lines+"  left out: gzip is damaged, from line 7 on\n"+accessReport+"authz: WARNING: "+damaged+"\n", "-")
 	check(zipped.String()[:12], "exit 1\nauthz: -: gzip is damaged before its first line ends: unexpected EOF, want a whole file (gzip -t tells) or a plain one\n", "-")
 	check(zipped.String(), "exit 0\n-"+lines+accessReport, "-", "--format=combined")
 	conf := writeFile(t, "nginx.conf", `log_format main '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'; log_format b '$msec $uri';`)
