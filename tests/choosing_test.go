@@ -77,9 +77,12 @@ func compareRun(t *testing.T, dir string, serving *authzServer, command, want st
 var (
 	proofPicture = regexp.MustCompile(`(?m)^ .*\n`)
 	proofNumber  = regexp.MustCompile(`\d[\d.:]*(µs|ms|s)?`)
+	proofPromise = regexp.MustCompile(`[a-z_]+, \d+/\w+ promises \d+ at most`)
 )
 
+// shapeOfProof is what a run says, whatever it measured, and what it was measured by.
 func shapeOfProof(text string) string {
+	promises := proofPromise.FindAllString(text, -1)
 	text, _, _ = strings.Cut(proofNumber.ReplaceAllString(proofPicture.ReplaceAllString(text, ""), "N"), " at most: ")
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(text) + "\n" + strings.Join(promises, "\n")
 }

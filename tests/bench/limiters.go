@@ -17,42 +17,33 @@ import (
 
 // plain is the script of many requests in the plainest way: one EVALSHA a request.
 func plain(c *redis.Client, r rate) (limiter, error) {
-	script := redisscripts.Take()
-	if err := c.ScriptLoad(context.Background(), script.Text).Err(); err != nil {
-		return nil, err
-	}
 	const tokenBucket = 1
 	n, w := lowestTerms(int64(r.count), r.period.Microseconds())
 	now, checks, capacity, cost := 0, 1, int64(r.count)*w, 1
-	return func(ctx context.Context, key string) (bool, int, int, error) {
-		reply, err := c.EvalSha(ctx, script.SHA, []string{"authz:v1:{" + key + "}:api:tb"},
-			now, checks, tokenBucket, n, w, capacity, cost).Int64Slice()
-		if err == nil && len(reply) != 5 {
-			err = fmt.Errorf("%d numbers, want 5", len(reply))
-		}
-		if err != nil {
-			return false, 0, 0, err
-		}
-		return reply[0] == 1, int(reply[2]), int((reply[4] + 999_999) / 1_000_000), nil
-	}, nil
+	return evalsha(c, redisscripts.Take(), 1, now, checks, tokenBucket, n, w, capacity, cost)
 }
 
 // single is the like, with the script of the algorithm, which the service calls for a single check.
 func single(c *redis.Client, r rate) (limiter, error) {
-	script := redisscripts.Named("token_bucket")
+	burst, cost := r.count, 1
+	return evalsha(c, redisscripts.Named("token_bucket"), 0, r.count, r.period.Microseconds(), burst, cost)
+}
+
+// evalsha calls a script that answers with a row of four numbers after so many others.
+func evalsha(c *redis.Client, script redisscripts.Script, others int, argv ...any) (limiter, error) {
 	if err := c.ScriptLoad(context.Background(), script.Text).Err(); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) (bool, int, int, error) {
-		reply, err := c.EvalSha(ctx, script.SHA, []string{"authz:v1:{" + key + "}:api:tb"},
-			r.count, r.period.Microseconds(), r.count, 1).Int64Slice()
-		if err == nil && len(reply) != 4 {
-			err = fmt.Errorf("%d numbers, want 4", len(reply))
+		reply, err := c.EvalSha(ctx, script.SHA, []string{"authz:v1:{" + key + "}:api:tb"}, argv...).Int64Slice()
+		if err == nil && len(reply) != others+4 {
+			err = fmt.Errorf("%d numbers, want %d", len(reply), others+4)
 		}
 		if err != nil {
 			return false, 0, 0, err
 		}
-		return reply[0] == 1, int(reply[1]), int((reply[3] + 999_999) / 1_000_000), nil
+		row := reply[others:]
+		return row[0] == 1, int(row[1]), int((row[3] + 999_999) / 1_000_000), nil
 	}, nil
 }
 
