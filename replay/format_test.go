@@ -2,6 +2,9 @@ package replay
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,5 +119,35 @@ func TestALogInNoKnownFormatIsNamedAndNotQuoted(t *testing.T) {
 	const want = "access.log: none of the first 3 lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it"
 	if fmt.Sprint(err) != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestChoosingNamesEveryField(t *testing.T) {
+	page, err := os.ReadFile("../docs/choosing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string][]place{"the time": {placeMsec, placeISO, placeLocal, placeTime}, "the address": {placeAddress},
+		"the request line": {placeRequest}, "the method": {placeMethod}, "the target, as the client sent it": {placeTarget},
+		"the path, as nginx's `$uri`": {placeURI}, "the query": {placeQuery}, "the host": {placeHost, placeHTTPHost, placeServerName},
+		"the zone": {placeZone}, "all cookies": {placeCookie}, "what `limit_req` said, to compare": {placeLimitReq}}
+	_, table, _ := strings.Cut(string(page), "| part of the request |")
+	told := map[string]bool{}
+	for _, row := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(row, " | ")
+		if len(cells) != 2 {
+			break
+		}
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			told[name[1]] = true
+			if at, ok := known[name[1]]; !ok || !slices.Contains(parts[strings.TrimPrefix(cells[0], "| ")], at) {
+				t.Errorf("%s: is no field of this part", row)
+			}
+		}
+	}
+	for name := range known {
+		if !told[name] {
+			t.Errorf("%s is not there", name)
+		}
 	}
 }

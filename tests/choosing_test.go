@@ -24,7 +24,7 @@ func TestTheCommandsOfChoosingPrintWhatItShows(t *testing.T) {
 	replaceFile(t, filepath.Join(dir, "sale-2025.log"), saleLog())
 
 	text := string(page)
-	tomlName := regexp.MustCompile("`([a-z-]+\\.toml)`")
+	fileName := regexp.MustCompile("`([a-z-]+\\.(?:toml|conf))`")
 	ran := map[string]int{}
 	var serving *authzServer
 	var proofs sync.WaitGroup
@@ -32,8 +32,8 @@ func TestTheCommandsOfChoosingPrintWhatItShows(t *testing.T) {
 		kind, block := text[m[2]:m[3]], text[m[4]:m[5]]
 		ran[kind]++
 		switch kind {
-		case "toml": // of the name that was said last
-			names := tomlName.FindAllStringSubmatch(text[:m[0]], -1)
+		case "toml", "nginx": // of the name that was said last
+			names := fileName.FindAllStringSubmatch(text[:m[0]], -1)
 			replaceFile(t, filepath.Join(dir, names[len(names)-1][1]), block)
 		case "sh":
 			file, _ := strings.CutPrefix(strings.TrimSpace(block), "authz serve --limits ")
@@ -49,8 +49,8 @@ func TestTheCommandsOfChoosingPrintWhatItShows(t *testing.T) {
 		}
 	}
 	proofs.Wait()
-	if ran["toml"] != 4 || ran["sh"] != 3 || ran["console"] != 19 || len(ran) != 3 {
-		t.Errorf("ran %v, want 4 toml, 3 sh and 19 console blocks", ran)
+	if ran["toml"] != 4 || ran["nginx"] != 1 || ran["sh"] != 3 || ran["console"] != 22 || len(ran) != 4 {
+		t.Errorf("ran %v, want 4 toml, 1 nginx, 3 sh and 22 console blocks", ran)
 	}
 	report, err := os.ReadFile(filepath.Join(dir, "report.html"))
 	if err != nil || bytes.Count(report, []byte("<svg")) != 3 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -178,19 +179,41 @@ func TestNothingIsHeldThatWasNotSeen(t *testing.T) {
 	says("unclear: the flood was not tried to the end: want --requests=402", "second", "50/s", "--requests=300")
 }
 
-// Until a schedule gives the limit other numbers, no longer: what is admitted then was not promised before.
-func TestARunEndsBeforeTheNumbersChange(t *testing.T) {
+// Directly, with addresses that nobody has used, a bucket that begins full is seen not to begin with its initial.
+func TestABucketThatBeginsFullIsCaught(t *testing.T) {
 	t.Parallel()
-	site := startLimiter(t, func() limiter {
-		var n atomic.Int64
-		return func(context.Context) (bool, int64) { return n.Add(1) <= 3, 3600 }
-	}())
-	at := time.Now().UTC().Add(10 * time.Second).Truncate(time.Minute).Add(time.Minute)
-	file := limitsFile(t, limit("sale", "fixed_window", "3/h")+"[schedule.sale.soon]\nrate = \"100/h\"\nzone = \"UTC\"\nfrom = \""+at.Format("2006-01-02T15:04")+"\"\n")
-	p := prove(t, "--url="+site, "--limit=sale", "--limits="+file, "--for=4h", "--requests=6")
-	same(t, regexp.MustCompile(`watched for [^ ,]+`).ReplaceAllString(p.Verdict+": "+p.Why, "watched for N"),
-		"unclear: the limit was watched for N, and its window is 1h0m0s, the boundary was not tried to the end, the flood was not tried to the end: "+
-			"want --requests=26, not across "+at.Format(time.RFC3339)+", when a schedule gives the limit other numbers")
+	full := limit("new", "token_bucket", "20/s") + "burst = 20\n"
+	full = strings.ReplaceAll(full, "[]", `["ip"]`)
+	file := limitsFile(t, full+"initial = 0.2\n")
+	says := func(want string, running string, args ...string) {
+		t.Helper()
+		a := startAuthz(t, "--limits="+running)
+		p := prove(t, append(args, "--url=http://"+a.addr+"/new", "--direct", "--limits="+file, "--limit=new")...)
+		if got := regexp.MustCompile(`no more than \d+|^broken: \d+|within \d[^ ,]+|promises \d at`).ReplaceAllString(p.Verdict+": "+p.Why, "N"); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	says("held: N were admitted within any 1s, where token_bucket, 20/s, burst 20 promises 40 at most, and a new key had 4", file)
+	says("N of a new key were admitted N, where token_bucket, 20/s, burst 20, of which a new key has 4, N most", limitsFile(t, full))
+	says("held: N were admitted within any 1s, where token_bucket, 20/s, burst 20 promises 40 at most; "+
+		"that a new key has 4 was not tried: it takes --direct with addresses of its own", limitsFile(t, full), "--vary=X-Real-IP: 192.0.2.{n}")
+}
+
+// What would be admitted by a schedule's numbers was not promised by those before it.
+func TestARunDoesNotBeginThatASchedulesNumbersWouldMeet(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	site := startLimiter(t, func(context.Context) (bool, int64) { return asked.Add(1) <= 3, 3600 })
+	at := time.Now().UTC().Add(time.Hour).Truncate(time.Minute)
+	file := limitsFile(t, strings.ReplaceAll(limit("sale", "fixed_window", "3/h"), "/sale", "/")+
+		"[schedule.sale.soon]\nrate = \"100/h\"\nzone = \"UTC\"\nfrom = \""+at.Format("2006-01-02T15:04")+"\"\n")
+	code, said := authz(t, "prove", "--url="+site, "--limit=sale", "--limits="+file, "--for=4h")
+	same(t, fmt.Sprint(code, " ", asked.Load(), " ", regexp.MustCompile(`5\dm\d+s`).ReplaceAllString(said, "5XmYs")),
+		"1 0 authz: prove: nothing was sent: a schedule gives limit.sale other numbers at "+at.Format(time.RFC3339)+", and the run may take 4h0m0s; "+
+			"want one after that, or --for=5XmYs, which may be too short to say that the promise is held\n")
+	if p := prove(t, "--url="+site, "--limit=sale", "--limits="+file, "--for=1s"); asked.Load() == 0 {
+		t.Errorf("%+v, want requests: it is over before", p)
+	}
 }
 
 // A broken promise is broken, whatever else was seen.
@@ -309,7 +332,7 @@ func TestAttacksHaveKeysOfTheirOwn(t *testing.T) {
 		prove(t, append(args, "--direct", "--limit=any", "--algorithm=fixed_window", "--rate=2/200ms")...)
 		all := r.Keys(context.Background(), "*").Val()
 		slices.Sort(all)
-		same(t, regexp.MustCompile(`198\.1[89]\.\d+\.`).ReplaceAllString(strings.Join(all, " "), "198.18.0."), want)
+		same(t, regexp.MustCompile(`198\.1[89]\.\d+\.\d+(\d)`).ReplaceAllString(strings.Join(all, " "), "198.18.0.$1"), want)
 	}
 	url := "--url=http://" + a.addr
 	keys("authz:v1:{header:x-user=u-1}:user:fw authz:v1:{header:x-user=u-2}:user:fw authz:v1:{header:x-user=u-3}:user:fw",

@@ -52,8 +52,9 @@ A Retry-After is too short if the one retry after it, and then another, are refu
 by serve --retry-after-max. If others use the key, which shows if the crowd gets less than an unused key admits,
 the run cannot tell.
 
-The numbers are those of the limit, as they are in force: a run ends before a schedule gives it others. An override
-of the key is not looked up, and a request is taken to cost 1.`
+The numbers are those of the limit, as they are in force; a run that would meet a schedule's other numbers does
+not begin. Nor does one that the limits file says the limit does not meet, that an override has other numbers for,
+or whose requests cost more than 1.`
 }
 
 // The most that --requests may be: a judgment looks at all pairs.
@@ -160,10 +161,12 @@ func (f *proveCmd) Run(c *console) error {
 	p.began = time.Now()
 	p.endUS = p.lasts.Microseconds()
 	if l != nil {
-		p.endBefore(l.SwitchUS(nowUS, p.began.UnixMicro()+p.endUS+switchMarginUS))
+		if err := p.stays(l, nowUS); err != nil {
+			return fmt.Errorf("prove: %w", err)
+		}
 	}
 	if p.tell = func(*attack) {}; !f.JSON {
-		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, time.Duration(p.endUS)*time.Microsecond)
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, p.lasts)
 		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
 	}
 	p.run()
@@ -189,9 +192,9 @@ func (c *console) usage(format string, a ...any) error {
 // promised finds the limit's numbers at a time, in microseconds since 1970, and the limit, nil without --limits.
 func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limit, err error) {
 	algorithm, rate := f.algorithm, f.rate
+	var set *limits.Set
 	if len(f.Limits) > 0 {
-		set, err := c.loadLimits("authz", f.Limits)
-		if err != nil {
+		if set, err = c.loadLimits("authz", f.Limits); err != nil {
 			return nil, nil, err
 		}
 		l = limitOf(set, f.Limit)
@@ -206,6 +209,11 @@ func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limi
 	}
 	if rate.Unlimited || rate.Size(algorithm) == 0 {
 		return nil, nil, c.usage("a rate of %s promises nothing that could be proved, want one that admits some", rate)
+	}
+	if l != nil {
+		if err := f.meets(set, l, nowUS); err != nil {
+			return nil, nil, c.usage("%v", err)
+		}
 	}
 	return promiseOf(algorithm, rate), l, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"authz/limits"
 )
 
 // A proof is one run: attacks on a limit, one after the other, and what was seen of them.
@@ -18,7 +21,7 @@ type proof struct {
 	endUS   int64 // when that is over
 	tell    func(*attack)
 
-	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not before the end
+	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not soon
 
 	requests, left int // that may be sent, and still may
 
@@ -57,15 +60,25 @@ func (p *promise) lasts() time.Duration {
 // size is what an unused key admits at once.
 func (p *promise) size() int64 { return p.rate.Size(p.algorithm) }
 
-// switchMarginUS is how long before the numbers change a run ends: clocks differ, and what was sent last has to be
+// switchMarginUS is how long after a run the numbers must stay: clocks differ, and what was sent last has to be
 // decided.
 const switchMarginUS = 2_000_000
 
-// endBefore ends the run before the numbers change; 0: they do not.
-func (p *proof) endBefore(switchesUS int64) {
-	if p.switchesUS = switchesUS; switchesUS != 0 {
-		p.endUS = max(0, min(p.endUS, switchesUS-switchMarginUS-p.began.UnixMicro()))
+// stays is an error if a schedule gives the limit other numbers, since nowUS, before the run is over.
+func (p *proof) stays(l *limits.Limit, nowUS int64) error {
+	beganUS := p.began.UnixMicro()
+	atUS := l.SwitchUS(nowUS, beganUS+p.endUS+switchMarginUS)
+	if atUS == 0 {
+		p.switchesUS = l.SwitchUS(nowUS, beganUS+p.endUS+time.Hour.Microseconds())
+		return nil
 	}
+	left := time.Duration(atUS-beganUS-switchMarginUS) * time.Microsecond
+	text := fmt.Sprintf("nothing was sent: a schedule gives limit.%s other numbers at %s, and the run may take %v; want one after that",
+		l.Name, time.UnixMicro(atUS).UTC().Format(time.RFC3339), p.lasts)
+	if left = left.Truncate(time.Second); left >= time.Second {
+		text += fmt.Sprintf(", or --for=%v, which may be too short to say that the promise is held", left)
+	}
+	return errors.New(text)
 }
 
 // unused is what a key admits at once that nobody has used.
@@ -286,6 +299,24 @@ func (seen observations) count(v sighting) (n int64) {
 		}
 	}
 	return n
+}
+
+func (seen observations) ofKey(key int) (of observations) {
+	for i := range seen {
+		if seen[i].key == key {
+			of = append(of, seen[i])
+		}
+	}
+	return of
+}
+
+func (seen observations) admitted() (spans []span) {
+	for i := range seen {
+		if seen[i].verdict == sawAdmitted {
+			spans = append(spans, seen[i].span)
+		}
+	}
+	return spans
 }
 
 // String is "5 admitted, 3 refused", and how many were no verdict if there are any.

@@ -51,6 +51,8 @@ type prober struct {
 	header [][2]string
 	vary   [2]string // a header with {n} in it; no name: none
 	began  time.Time
+
+	atRandom bool // the keys are addresses of our own choice
 }
 
 func newProber(f *proveCmd) *prober {
@@ -67,8 +69,9 @@ func newProber(f *proveCmd) *prober {
 		StreamResponseBody:        true,
 	}
 	if b.direct && b.vary[0] == "" && !b.gives("X-Real-IP") {
-		// Addresses that are for measuring, some others in each run.
-		b.vary = [2]string{"X-Real-IP", fmt.Sprintf("198.%d.%d.{n}", 18+rand.N(2), rand.N(256))}
+		// Addresses that are for measuring (RFC 2544), some others in each run: {n} is one digit.
+		b.vary = [2]string{"X-Real-IP", fmt.Sprintf("198.%d.%d.%d{n}", 18+rand.N(2), rand.N(256), 1+rand.N(24))}
+		b.atRandom = true
 	}
 	return b
 }

@@ -107,6 +107,7 @@ const (
 	tooManyAdmitted breachKind = iota
 	tooManyAligned
 	tooManyAnswered // sooner than they should have left
+	tooManyUnused   // since the key's first request
 )
 
 // judge judges by the spans of all admissions of one key.
@@ -146,6 +147,22 @@ func (b *bound) breach(kind breachKind, spans []span) (worst *breach) {
 			excess, worst = n-promised, &breach{kind, within, n, promised}
 		}
 	})
+	return worst
+}
+
+// warm is a breach if a new key was admitted more, since its first request was sent, than its initial and the rate.
+func (p *promise) warm(firstUS int64, admitted []span) (worst *breach) {
+	b := bound{atOnce: p.unused(), count: p.rate.Count, windowUS: p.rate.WindowUS}
+	for i, s := range slices.SortedFunc(slices.Values(admitted), func(a, b span) int { return cmp.Compare(a.toUS, b.toUS) }) {
+		within, n := span{firstUS, s.toUS}, int64(i+1)
+		lengthUS := within.lengthUS() + slackUS(within.lengthUS())
+		if lengthUS >= b.shortestUS(n) {
+			continue
+		}
+		if promised := b.most(lengthUS); worst == nil || n-promised > worst.number-worst.promised {
+			worst = &breach{tooManyUnused, within, n, promised}
+		}
+	}
 	return worst
 }
 

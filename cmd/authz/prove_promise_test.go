@@ -144,3 +144,26 @@ func observed(t *testing.T, p *promise, seed uint64, slowUS int64) (seen []span)
 	}
 	return seen
 }
+
+func TestANewKeyHasItsInitialAndTheRate(t *testing.T) {
+	check := func(want, spans string) {
+		t.Helper()
+		p := newPromise(t, "token_bucket", "10/s", 20)
+		p.rate.Initial = 4
+		got := "well"
+		if b := p.warm(0, spansOf(t, spans)); b != nil {
+			got = p.broken(b)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", spans, got, want)
+		}
+	}
+	const numbers = ", where token_bucket, 10/s, burst 20, of which a new key has 4, promises "
+	check("well", "4x0-10")
+	check("5 of a new key were admitted within 10ms"+numbers+"4 at most", "5x0-10")
+	check("well", "4x0-10 110-120")
+	check("6 of a new key were admitted within 120ms"+numbers+"5 at most", "5x0-120 115-118")
+	check("well", "4x0-10 20x1800-2000") // it is full by then
+	check("25 of a new key were admitted within 2s"+numbers+"24 at most", "4x0-10 21x1800-2000")
+	check("well", "")
+}

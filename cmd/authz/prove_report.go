@@ -37,6 +37,11 @@ func (p *proof) report() *report {
 		r.Answers[p.seen[i].answer]++
 	}
 	j, key := p.judge()
+	if j.breach == nil {
+		if b, of := p.warm(); b != nil {
+			j.breach, key = b, of
+		}
+	}
 	within := j.fullest
 	if j.breach != nil && j.breach.kind != tooManyAligned {
 		within = j.breach.within
@@ -46,7 +51,8 @@ func (p *proof) report() *report {
 	elsewhere, unclear := p.elsewhere(), p.unclear(&j)
 	switch {
 	case p.switchesUS != 0 && p.began.UnixMicro()+p.seen.span().toUS >= p.switchesUS:
-		r.Verdict, r.Why = "unclear", "the last answers came after "+p.switches()
+		r.Verdict, r.Why = "unclear", fmt.Sprintf("the last answers came after %s, when a schedule gives the limit other numbers",
+			time.UnixMicro(p.switchesUS).UTC().Format(time.RFC3339))
 	case elsewhere != "":
 		r.Verdict, r.Why = "unclear", elsewhere
 	case j.breach != nil:
@@ -61,6 +67,12 @@ func (p *proof) report() *report {
 		r.Verdict, r.Why = "unclear", unclear
 	default:
 		r.Verdict, r.Why = "held", p.promise.held(&j)
+		switch initial := p.promise.rate.Initial; {
+		case p.triesInitial():
+			r.Why += fmt.Sprintf(", and a new key had %d", initial)
+		case initial > 0:
+			r.Why += fmt.Sprintf("; that a new key has %d was not tried: it takes --direct with addresses of its own", initial)
+		}
 	}
 	return r
 }
@@ -69,19 +81,34 @@ func (p *proof) report() *report {
 // which has the flood.
 func (p *proof) judge() (worst judgment, of int) {
 	for key := 1; key <= p.keys; key++ {
-		var admitted []span
-		for i := range p.seen {
-			if o := &p.seen[i]; o.key == key && o.verdict == sawAdmitted {
-				admitted = append(admitted, o.span)
-			}
-		}
-		j := p.promise.judge(admitted)
+		j := p.promise.judge(p.seen.ofKey(key).admitted())
 		if of == 0 || j.breach != nil && worst.breach == nil || (j.breach == nil) == (worst.breach == nil) && j.most >= worst.most {
 			worst, of = j, key
 		}
 	}
 	return worst, of
 }
+
+// warm is a breach if keys that were new began with more than their initial, and whose it is. Two have to: that one
+// was met before, by another run with addresses at random, is possible.
+func (p *proof) warm() (first *breach, of int) {
+	n := 0
+	for key := 1; key <= p.keys && p.triesInitial(); key++ {
+		seen := p.seen.ofKey(key)
+		if b := p.promise.warm(seen.span().fromUS, seen.admitted()); b != nil {
+			if n++; n == 1 {
+				first, of = b, key
+			}
+		}
+	}
+	if n < 2 {
+		return nil, 0
+	}
+	return first, of
+}
+
+// triesInitial says whether a new key begins with less, and the keys of the run can be taken for new.
+func (p *proof) triesInitial() bool { return p.promise.rate.Initial > 0 && p.atRandom }
 
 // elsewhere says so if no answer is one that a limit would have let through to the application, or would have
 // refused: a site that sends everything to https, or has nothing at this path, need not have asked the limit.
@@ -155,22 +182,10 @@ func (p *proof) tooShort() string {
 	if enough := p.promise.lasts(); p.lasts < enough {
 		wants = append(wants, fmt.Sprintf("--for=%v", enough))
 	}
-	switch {
-	case len(wants) > 0:
-	case p.switchesUS != 0:
-		wants = []string{"a whole run"}
-	default: // the way is slow, or many retries were refused
+	if len(wants) == 0 { // the way is slow, or many retries were refused
 		wants = []string{fmt.Sprintf("--for=%v", p.lasts+time.Duration(windowUS)*time.Microsecond)}
 	}
-	text := strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
-	if p.switchesUS != 0 {
-		text += ", not across " + p.switches()
-	}
-	return text
-}
-
-func (p *proof) switches() string {
-	return time.UnixMicro(p.switchesUS).UTC().Format(time.RFC3339) + ", when a schedule gives the limit other numbers"
+	return strings.Join(lacks, ", ") + ": want " + strings.Join(wants, " and ")
 }
 
 // others is the answers that are no verdict, and how many of each.
@@ -207,6 +222,9 @@ func (p *promise) broken(b *breach) string {
 	switch b.kind {
 	case tooManyAligned:
 		return fmt.Sprintf("%d were admitted in one window of %s, wherever such windows begin, where %s promises %d at most", b.number, window, p, b.promised)
+	case tooManyUnused:
+		return fmt.Sprintf("%d of a new key were admitted within %s, where %s, of which a new key has %d, promises %d at most",
+			b.number, micros(b.within.lengthUS()), p, p.rate.Initial, b.promised)
 	case tooManyAnswered:
 		return fmt.Sprintf("%d that were admitted were answered within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
 	}

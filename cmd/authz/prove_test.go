@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"authz/limits"
 )
 
 func TestProveSaysWhatItWants(t *testing.T) {
@@ -57,8 +59,9 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	usage("prove: --vary=X-User: ann: want NAME: VALUE with {n} in it, such as 'X-API-Key: prove-{n}'", url, limits, "--vary=X-User: ann")
 
 	// It asks before anything is sent, and here is nobody.
-	check("exit 1\nauthz: prove: Send 42 requests to 203.0.113.9:81? Nobody is there to answer, want --yes\n", "--url=http://203.0.113.9:81/login", limits)
-	check("exit 1\nauthz: prove: Send 1 request to example.com? Nobody is there to answer, want --yes\n", "--url=https://example.com", limits, "--requests=1")
+	check("exit 1\nauthz: prove: Send 42 requests to 203.0.113.9:81? Nobody is there to answer, want --yes\n", "--url=http://203.0.113.9:81/login", limits, "--method=POST")
+	check("exit 1\nauthz: prove: Send 1 request to example.com? Nobody is there to answer, want --yes\n", "--url=https://example.com/login", limits, "--requests=1", "--method=POST")
+	usage("prove: limit.login does not meet GET /login of host example.com: want another --url, --method or --header; see authz explain", "--url=https://example.com/login", limits)
 }
 
 func TestAPictureIsOfTheFullestWindow(t *testing.T) {
@@ -137,28 +140,108 @@ func TestTheServersClockIsOursUnlessItsDateSaysOtherwise(t *testing.T) {
 	check(0, 0, "the clock here", at(0, "12:00:04"), at(1000, "12:10:00"))
 }
 
-func TestARunEndsTwoSecondsBeforeTheNumbersChange(t *testing.T) {
-	began := time.Date(2026, 11, 26, 23, 59, 0, 0, time.UTC)
-	check := func(lasts time.Duration, switches string, want time.Duration) {
+func TestARunWantsTheNumbersToStay(t *testing.T) {
+	file := writeFile(t, "limits.toml", `
+		[limit.sale]
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "3/m"
+		[schedule.sale.friday]
+		rate  = "9/m"
+		from  = "2026-11-27T00:00"
+		until = "2026-11-28T00:00"
+		zone  = "UTC"`)
+	set, err := limits.Load("authz", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want, began string, lasts time.Duration) {
 		t.Helper()
-		atUS := int64(0)
-		if switches != "" {
-			at, err := time.Parse(time.RFC3339, switches)
-			if err != nil {
-				t.Fatal(err)
-			}
-			atUS = at.UnixMicro()
+		at, err := time.Parse(time.RFC3339, began)
+		if err != nil {
+			t.Fatal(err)
 		}
-		p := &proof{prober: &prober{began: began}, endUS: lasts.Microseconds()}
-		if p.endBefore(atUS); p.endUS != want.Microseconds() {
-			t.Errorf("%v, numbers change %s: ends at %dus, want %v", lasts, switches, p.endUS, want)
+		p := &proof{prober: &prober{began: at}, lasts: lasts, endUS: lasts.Microseconds()}
+		got := "begins"
+		if err := p.stays(set.Limits()[0], at.UnixMicro()); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s for %v: got\n%s\nwant\n%s", began, lasts, got, want)
 		}
 	}
-	check(time.Hour, "", time.Hour)
-	check(time.Hour, "2026-11-27T00:00:00Z", 58*time.Second)
-	check(59*time.Second, "2026-11-27T00:00:00Z", 58*time.Second)
-	check(10*time.Second, "2026-11-27T00:00:00Z", 10*time.Second)
-	check(time.Hour, "2026-11-26T23:59:01Z", 0)
+	const nothing = "nothing was sent: a schedule gives limit.sale other numbers at 2026-11-27T00:00:00Z, and the run may take "
+	check("begins", "2026-11-26T00:00:00Z", time.Hour)
+	check("begins", "2026-11-26T23:59:00Z", 57*time.Second)
+	check(nothing+"58.1s; want one after that, or --for=58s, which may be too short to say that the promise is held", "2026-11-26T23:59:00Z", 58100*time.Millisecond)
+	check(nothing+"10s; want one after that", "2026-11-26T23:59:57.5Z", 10*time.Second)
+	check("begins", "2026-11-27T00:00:00Z", 10*time.Second)
+	check("begins", "2026-11-28T00:00:00Z", 3*time.Hour)
+}
+
+// As far as the limits file tells, before anything is sent.
+func TestARunThatTheLimitDoesNotMeetDoesNotBegin(t *testing.T) {
+	file := writeFile(t, "limits.toml", `
+		[allow.probes]
+		match = { path = "/healthz" }
+		[deny.office]
+		match = { path = "/office", ip = "192.0.2.0/24" }
+		[limit.login]
+		match     = { path = "/login", method = "POST" }
+		key       = ["header:X-User"]
+		missing   = "skip"
+		algorithm = "sliding_window"
+		rate      = "5/m"
+		[override.login."ann"]
+		rate = "50/m"
+		[limit.inside]
+		match     = { ip = "10.0.0.0/8" }
+		key       = ["ip"]
+		algorithm = "fixed_window"
+		rate      = "5/m"
+		[limit.dear]
+		match     = { path = "/dear" }
+		key       = []
+		cost      = 5
+		algorithm = "fixed_window"
+		rate      = "50/m"`)
+	set, err := limits.Load("authz", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(want, limit, url string, args ...string) {
+		t.Helper()
+		var c commands
+		args = append([]string{"prove", "--limits=" + file, "--limit=" + limit, "--url=http://site.test" + url}, args...)
+		if _, err := parse(args, &c, &console{}); err != nil {
+			t.Fatal(err)
+		}
+		got := "meets"
+		if err := c.Prove.meets(set, limitOf(set, limit), 0); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	const another = ": want another --url, --method or --header; see authz explain"
+	check("meets", "login", "/login?x", "--method=POST", "-H", "x-user: bob")
+	check("limit.login does not meet GET /login of host site.test"+another, "login", "/login", "-H", "X-User: bob")
+	check("limit.login does not meet POST / of host site.test"+another, "login", "", "--method=POST")
+	check("limit.login does not count POST /login of host site.test: header:x-user is absent; see --header and --vary", "login", "/login", "--method=POST")
+	check("meets", "login", "/login", "--method=POST", "--vary=X-User: prove-{n}")
+	check("an override gives header:x-user=ann 50/m: want another key, or the override's numbers as --rate and --burst",
+		"login", "/login", "--method=POST", "-H", "X-User: ann")
+	check("allow.probes decides GET /healthz of host site.test, and no limit counts it; see authz explain", "login", "/healthz")
+	check("POST /dear of host site.test costs 5: want one that costs 1; a run counts requests", "dear", "/dear", "--method=POST")
+	check("no limit meets GET /%zz: nginx answers 400 to it", "login", "/nginx", "-H", "X-Original-URI: /%zz")
+
+	// A site knows the client's address, and we do not; authz is told it.
+	check("meets", "inside", "/")
+	check("limit.inside does not meet GET / of host site.test"+another, "inside", "/", "--direct")
+	check("meets", "inside", "/", "--direct", "-H", "X-Real-IP: 10.1.2.3")
+	check("meets", "inside", "/office")
+	check("deny.office decides GET /office of host site.test, and no limit counts it; see authz explain", "inside", "/office", "--direct", "-H", "X-Real-IP: 192.0.2.9")
 }
 
 // What came after the numbers had changed is neither held nor broken.
