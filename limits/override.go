@@ -20,15 +20,20 @@ type overrideKey struct {
 // find returns the rate for the request's key, or the limit's own.
 func (o *overrides) find(k *keying, m *scratch, own *Rate) *Rate {
 	m.lookup = k.appendRest(m.lookup[:0], m)
+	return o.rateOf(m.ip, m.lookup, own)
+}
+
+// rateOf is find of an address, which counts where a part of the key is one, and the other parts.
+func (o *overrides) rateOf(ip netip.Addr, rest []byte, own *Rate) *Rate {
 	if !o.byIP {
-		if rate := o.rates[overrideKey{rest: string(m.lookup)}]; rate != nil {
+		if rate := o.rates[overrideKey{rest: string(rest)}]; rate != nil {
 			return rate
 		}
 		return own
 	}
-	for _, length := range o.lengths.of(m.ip) {
-		prefix, _ := m.ip.Prefix(length)
-		if rate := o.rates[overrideKey{prefix, string(m.lookup)}]; rate != nil {
+	for _, length := range o.lengths.of(ip) {
+		prefix, _ := ip.Prefix(length)
+		if rate := o.rates[overrideKey{prefix, string(rest)}]; rate != nil {
 			return rate
 		}
 	}

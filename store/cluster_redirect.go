@@ -43,34 +43,34 @@ func (c *cluster) heed(err error) {
 	}
 }
 
-// Get is Redis.Get.
-func (c *cluster) Get(ctx context.Context, key string) (string, error) {
+// about is site.about: a command about one key, sent to whoever keeps its slot.
+func (c *cluster) about(ctx context.Context, key string, words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	n, err := c.owner(slotOf([]byte(key)), deadline)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for hop, asking := 0, false; ; hop++ {
-		cmd := redis.NewStringCmd(ctx, "get", key)
+		cmd := redis.NewCmd(ctx, words...)
 		pipe := n.client.Pipeline()
 		if asking {
 			pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 		}
 		pipe.Process(ctx, cmd)
 		_, failed := pipe.Exec(ctx)
-		text, err := cmd.Result()
+		reply, err := cmd.Result()
 		if err == nil {
 			err = failed
 		}
 		word, next := c.redirect(err, n)
 		switch {
 		case err == redis.Nil:
-			return "", nil
+			return nil, nil
 		case next == nil || hop == maxHops:
 			c.heed(err)
-			return text, sorted(err)
+			return reply, sorted(err)
 		}
 		n, asking = next, word == "ASK"
 	}

@@ -208,7 +208,7 @@ func TestNoErrorOfGetQuotesAPassword(t *testing.T) {
 		if c, ok := r.(*cluster); ok { // it has found its nodes
 			c.set([]redis.ClusterSlot{{End: slotCount - 1, Nodes: []redis.ClusterNode{{Addr: c.site.addrs[0]}}}}, c.node(c.site.addrs[0]))
 		}
-		if _, err := r.Get(t.Context(), "authz:v1:epoch"); err == nil || strings.Contains(err.Error(), "s3cr3t") || Kind(err) == "" {
+		if _, err := Get(t.Context(), r, "authz:v1:epoch"); err == nil || strings.Contains(err.Error(), "s3cr3t") || Kind(err) == "" {
 			t.Errorf("%q: Get says %v", query, err)
 		}
 	}

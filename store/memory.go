@@ -100,6 +100,21 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 	return dst, nil
 }
 
+// Delete deletes a bucket, and says whether there was one.
+func (m *Memory) Delete(key []byte) bool {
+	hash := maphash.Bytes(m.seed, key)
+	s := &m.shards[hash>>32&uint64(len(m.shards)-1)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(hash, key)
+	if e == nil || e.expiresUS <= time.Now().UnixMicro() {
+		return false
+	}
+	e.forget()
+	e.expiresUS = 0 // a sweep drops it
+	return true
+}
+
 // clock is the time that buckets expire by, the time that requests are decided at, and how long a bucket
 // lives beside its reset. It is read under the locks: whoever comes second is also later.
 func (m *Memory) clock(callersUS int64) (ownUS, nowUS, lifeUS int64) {

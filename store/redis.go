@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -26,8 +27,9 @@ type Redis interface {
 	// account that may Take may Ping.
 	Ping(context.Context) error
 
-	// Get reads a text, "" if there is none, within the timeout.
-	Get(ctx context.Context, key string) (string, error)
+	// about sends a command about one key, within the timeout. It is sent once, but after MOVED and ASK. The reply
+	// is nil where Redis has none.
+	about(ctx context.Context, key string, words ...any) (any, error)
 
 	// IsCluster says whether it is a cluster.
 	IsCluster() bool
@@ -116,15 +118,13 @@ func (r *Server) Ping(ctx context.Context) error {
 	return r.run(ctx, c)
 }
 
-// Get is Redis.Get.
-func (r *Server) Get(ctx context.Context, key string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	text, err := r.client.Get(ctx, key).Result()
-	if err == redis.Nil {
-		return "", nil
+// about is a command about one key; nil is what Redis says of none.
+func (r *Server) about(ctx context.Context, _ string, words ...any) (any, error) {
+	reply, err := r.Do(ctx, words...)
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
 	}
-	return text, sorted(err)
+	return reply, err
 }
 
 // Servers is r itself.

@@ -45,7 +45,7 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 	if err := s.Ping(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if text, err := s.Get(context.Background(), "authz:v1:epoch"); text != "" || err != nil {
+	if text, err := store.Get(context.Background(), s, "authz:v1:epoch"); text != "" || err != nil {
 		t.Error(text, err)
 	}
 	l := startLoad(t, 8, s, &load{users: []string{"a", "b", "c", "d"}, limits: roomy(t), several: true, beside: "e"})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"authz/store"
 )
 
 // A puppet is a node of a cluster that says what the test tells it to: what a real one says for an
@@ -150,7 +152,7 @@ func TestAKeyIsReadWhereverItIs(t *testing.T) {
 	first := startPuppet(t, "$2\r\nv1\r\n", "$-1\r\n", "-ASK"+there, "-MOVED"+there)
 	s := openRedisURL(t, "redis://127.0.0.1:"+first.port+"?cluster=true", 10*time.Second)
 	for _, want := range []string{"v1", "", "v2", "v2"} {
-		got, err := s.Get(t.Context(), "authz:v1:epoch")
+		got, err := store.Get(t.Context(), s, "authz:v1:epoch")
 		if got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}

@@ -2,25 +2,108 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// admin is the listener for operators: /healthz, /readyz and /metrics.
-func (s *service) admin(draining func() bool, storeState func(context.Context) string) *http.Server {
+// An admin is what the admin listener shows to operators, and lets them do.
+type admin struct {
+	*service
+	buckets    buckets // but for the limits, which are those in force
+	draining   func() bool
+	storeState func(context.Context) string
+
+	guard
+}
+
+// handler is all of its routes. What changes something, or shows keys, is guarded.
+func (a *admin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if draining() {
+		if a.draining() {
 			http.Error(w, "draining", http.StatusServiceUnavailable)
 			return
 		}
 		// A store that is down is no reason to send nobody here: on_error answers.
-		fmt.Fprintf(w, "serving\nstore: %s\n", storeState(r.Context()))
+		fmt.Fprintf(w, "serving\nstore: %s\n", a.storeState(r.Context()))
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /bucket", a.reads(a.getBucket))
+	mux.Handle("POST /reset", a.writes(a.postReset))
+	return mux
+}
+
+// server serves them on a listener.
+func (a *admin) server() *http.Server {
+	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+}
+
+// now is the buckets by the limits in force.
+func (a *admin) now() *buckets {
+	b := a.buckets
+	b.set = a.rules.Load().set
+	return &b
+}
+
+// getBucket answers {"limit":...}, or {"error":...} with 400 or 503.
+func (a *admin) getBucket(w http.ResponseWriter, r *http.Request) {
+	found, err := a.now().look(r.Context(), r.FormValue("limit"), r.FormValue("key"))
+	answerJSON(w, found, err)
+}
+
+// postReset answers likewise, with "deleted".
+func (a *admin) postReset(w http.ResponseWriter, r *http.Request) {
+	reset, err := a.reset(r)
+	answerJSON(w, reset, err)
+}
+
+func (a *admin) reset(r *http.Request) (resetBucket, error) {
+	who := "unix"
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		who = host
+	}
+	if by := r.FormValue("by"); by != "" {
+		who = shorten(by, 64) + " at " + who
+	}
+	reset, err := a.now().reset(r.Context(), r.FormValue("limit"), r.FormValue("key"), who)
+	if err == nil && a.refusals != nil {
+		a.refusals.Forget(sinceStart())
+	}
+	return reset, err
+}
+
+func shorten(text string, most int) string { return text[:min(len(text), most)] }
+
+func answerJSON(w http.ResponseWriter, answer any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(statusOf(err))
+		answer = adminError{err.Error()}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.Encode(answer)
+}
+
+// An adminError is how the admin listener says what is wrong.
+type adminError struct {
+	Error string `json:"error"`
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(usageError)):
+		return http.StatusBadRequest
+	case errors.As(err, new(deniedError)):
+		return http.StatusForbidden
+	}
+	return http.StatusServiceUnavailable
 }

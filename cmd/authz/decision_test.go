@@ -13,13 +13,13 @@ import (
 
 const second = 1_000_000
 
-// window and bucket make a check of a limit that allows count a minute.
+// window and bucketOf make a check of a limit that allows count a minute.
 func window(name string, count int64) limits.Check {
 	rate := &limits.Rate{Count: count, WindowUS: 60 * second}
 	return limits.Check{Limit: &limits.Limit{Name: name, Algorithm: limits.SlidingWindow, Rate: *rate}, Rate: rate, Cost: 1}
 }
 
-func bucket(name string, alg limits.Algorithm, count, burst int64) limits.Check {
+func bucketOf(name string, alg limits.Algorithm, count, burst int64) limits.Check {
 	c := window(name, count)
 	c.Limit.Algorithm = alg
 	size := burst
@@ -111,17 +111,17 @@ func TestTheStoreDecides(t *testing.T) {
 	check(c{shadow(window("a", 5)), window("b", 6)}, r{no(0, -1), yes(6, 0)},
 		"admitted", "X-Authz-Status: 200", "X-Authz-Limit: b", `RateLimit-Policy: "b";q=6;w=60`, `RateLimit: "b";r=6;t=0`)
 	check(c{shadow(window("a", 5))}, r{no(0, second)}, "admitted", "X-Authz-Status: 200")
-	check(c{shadow(bucket("a", limits.LeakyBucket, 60, 5))}, r{held(second)}, "admitted", "X-Authz-Status: 200")
+	check(c{shadow(bucketOf("a", limits.LeakyBucket, 60, 5))}, r{held(second)}, "admitted", "X-Authz-Status: 200")
 	// buckets: q is what they hold, w the time that fills them, if whole seconds
-	check(c{bucket("t", limits.TokenBucket, 60, 10)}, r{yes(9, second)},
+	check(c{bucketOf("t", limits.TokenBucket, 60, 10)}, r{yes(9, second)},
 		"admitted", "X-Authz-Status: 200", "X-Authz-Limit: t", `RateLimit-Policy: "t";q=10;w=10`, `RateLimit: "t";r=9;t=1`)
-	check(c{bucket("t", limits.TokenBucket, 7, 10)}, r{yes(9, second)},
+	check(c{bucketOf("t", limits.TokenBucket, 7, 10)}, r{yes(9, second)},
 		"admitted", "X-Authz-Status: 200", "X-Authz-Limit: t", `RateLimit-Policy: "t";q=10`, `RateLimit: "t";r=9;t=1`)
 	// a leaky bucket holds one more than its burst, and the answer; the longest hold counts
-	check(c{bucket("l", limits.LeakyBucket, 60, 4), bucket("m", limits.LeakyBucket, 60, 4)}, r{held(200_000), held(150_000)},
+	check(c{bucketOf("l", limits.LeakyBucket, 60, 4), bucketOf("m", limits.LeakyBucket, 60, 4)}, r{held(200_000), held(150_000)},
 		"admitted after 200000 us", "X-Authz-Status: 200", "X-Authz-Limit: l", `RateLimit-Policy: "l";q=5;w=5`, `RateLimit: "l";r=1;t=0`)
 	// a refusal is not held
-	check(c{bucket("l", limits.LeakyBucket, 60, 4), window("m", 5)}, r{held(200_000), no(0, second)},
+	check(c{bucketOf("l", limits.LeakyBucket, 60, 4), window("m", 5)}, r{held(200_000), no(0, second)},
 		"limited", "X-Authz-Status: 429", "X-Authz-Limit: m", "Retry-After: 1", `RateLimit-Policy: "m";q=5;w=60`, `RateLimit: "m";r=0;t=1`)
 }
 

@@ -24,6 +24,8 @@ type commands struct {
 	Scripts scriptsCmd `cmd:"" help:"The Redis scripts."`
 	Doctor  doctorCmd  `cmd:"" set:"without=" help:"Say what a Redis lacks that authz needs: exit 0 if nothing, 1 with all that is wrong."`
 	Prove   proveCmd   `cmd:"" help:"Attack a limit of a running set-up, and say whether it holds: exit 0 if so, 1 if not."`
+	Get     getCmd     `cmd:"" set:"without=" help:"Show what a bucket holds now."`
+	Reset   resetCmd   `cmd:"" set:"without=" help:"Let somebody in again: delete a bucket, with --yes."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`

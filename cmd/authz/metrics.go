@@ -32,6 +32,7 @@ type metrics struct {
 	noAddress   prometheus.Counter
 	badAddress  prometheus.Counter
 	panics      prometheus.Counter
+	adminDenied prometheus.Counter
 	reloaded    prometheus.Gauge
 	reloadTime  prometheus.Gauge
 	limits      prometheus.Gauge
@@ -83,6 +84,7 @@ func newMetrics() *metrics {
 	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
 	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests with a client address in X-Real-IP or X-Forwarded-For that cannot be read; the address of the proxy stands in for it.")
 	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
+	m.adminDenied = m.counter("authz_admin_denied_total", "Writes on the admin listener that were refused: without the token, with a wrong one, or sent by a page of another site.")
 	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")
 	m.reloadTime = m.gauge("authz_limits_last_reload_success_timestamp_seconds", "When the limits were last loaded.")
 	m.limits = m.gauge("authz_limits", "Limits in force.")

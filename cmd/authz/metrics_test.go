@@ -17,7 +17,7 @@ import (
 func shown(t testing.TB, s *service, prefixes ...string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	s.admin(func() bool { return false }, nil).Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	(&admin{service: s}).handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	var lines []string
 	for line := range strings.Lines(w.Body.String()) {
 		for _, p := range prefixes {
@@ -163,7 +163,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 	serve := serveCmd{MemoryBuckets: 100}
 	log, out := lines()
 	s.log = log
-	if _, _, err := serve.openStore(s); err != nil {
+	if _, err := serve.openStores(s); err != nil {
 		t.Fatal(err)
 	}
 	if want := "level=INFO msg=\"no --redis: counts are this process's own, and lost when it ends\" memory_buckets=100\n"; out.String() != want {
@@ -191,7 +191,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 	s := serviceFor(t, tokens)
 	draining := false
-	admin := s.admin(func() bool { return draining }, func(context.Context) string { return "redis, no answer: timeout" })
+	admin := (&admin{service: s, draining: func() bool { return draining }, storeState: func(context.Context) string { return "redis, no answer: timeout" }}).server()
 	check := func(method, path string, wantStatus int, wantBody string) {
 		t.Helper()
 		w := httptest.NewRecorder()

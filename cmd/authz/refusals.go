@@ -29,7 +29,7 @@ func (s *service) hearResets(ctx context.Context, redis store.Redis, key string)
 	defer ticks.Stop()
 	var last string
 	for known := false; ; {
-		if epoch, err := redis.Get(ctx, key); err == nil {
+		if epoch, err := store.Get(ctx, redis, key); err == nil {
 			if !known || epoch != last {
 				s.refusals.Forget(sinceStart())
 			}

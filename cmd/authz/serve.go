@@ -9,8 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
-	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,7 +18,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/redisscripts"
-	"authz/store"
 )
 
 // limitsFlags is where the limits are.
@@ -31,7 +30,8 @@ type serveCmd struct {
 	limitsFlags
 	Listen         []string      `help:"host:port or unix:/path to answer checks on; may be repeated." default:"127.0.0.1:7429"`
 	SocketMode     fileMode      `help:"Mode of unix sockets." default:"0660"`
-	Admin          string        `help:"host:port for /healthz, /readyz and /metrics; empty for none." default:"127.0.0.1:7430"`
+	Admin          string        `help:"host:port or unix:/path for operators: the page, /metrics, /healthz and /readyz; empty for none." default:"127.0.0.1:7430"`
+	AdminTokenFile string        `help:"File with a token, without which nothing can be changed on --admin, unless that is a unix socket." placeholder:"FILE" type:"path"`
 	TrustedProxies []string      `help:"Addresses and prefixes of proxies that are believed; \"unix\" for unix sockets." default:"127.0.0.0/8,::1,unix"`
 	Headers        string        `help:"Rate-limit headers: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
 	RetryAfterMax  time.Duration `help:"The longest Retry-After, in whole seconds; 0 for no bound." default:"0s"`
@@ -105,11 +105,11 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 	if err := r.load(); err != nil {
 		return err
 	}
-	storeState, closeStore, err := f.openStore(s)
+	stores, err := f.openStores(s)
 	if err != nil {
 		return err
 	}
-	defer closeStore()
+	defer stores.close()
 	listeners, err := f.listen(log)
 	for _, l := range listeners {
 		defer l.Close()
@@ -118,7 +118,7 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 		return err
 	}
 	var draining atomic.Bool
-	admin, err := f.serveAdmin(s, &draining, storeState)
+	admin, err := f.serveAdmin(s, stores, &draining)
 	if err != nil {
 		return err
 	}
@@ -173,79 +173,34 @@ func drain(server *fasthttp.Server, log *slog.Logger) {
 	log.Info("stopped")
 }
 
-// openStore gives the service its stores, and returns what tells their state.
-func (f *serveCmd) openStore(s *service) (state func(context.Context) string, closeStore func(), err error) {
-	memory := store.NewMemory(f.MemoryBuckets)
-	s.local = memory
-	s.metrics.watch("authz_memory_buckets", "Buckets that the in-memory store keeps.", func() float64 { return float64(memory.Len()) })
-	if f.Redis == "" {
-		s.store = memory
-		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
-		return func(context.Context) string { return "memory" }, func() {}, nil
-	}
-	show := s.metrics.breakers()
-	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
-	redis, err := f.open(func(server string, err error) {
-		show(err != nil && err != store.ErrRetired)
-		if s.outage.turned(server, err); err == nil {
-			go inspect.look() // another Redis may be there now
-		}
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	s.store = redis
-	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), holds) {
-		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
-			"redis_timeout", f.RedisTimeout)
-	}
-	inspect = f.inspector(redis, s)
-	watching, end := context.WithCancel(context.Background())
-	if err := inspect.begin(watching, &s.outage); err != nil {
-		end()
-		redis.Close()
-		return nil, nil, err
-	}
-	go s.outage.watch(watching, redis.Ping)
-	go inspect.watchEvictions(watching)
-	if f.RefusalsMax > 0 {
-		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
-	}
-	return func(ctx context.Context) string {
-		err := redis.Unreachable()
-		if err == nil {
-			err = redis.Ping(ctx)
-		}
-		if err != nil {
-			return "redis, no answer: " + store.Kind(err)
-		}
-		if kind := s.outage.failing(); kind != "" {
-			return "redis, cannot charge: " + kind
-		}
-		return "redis, answers"
-	}, func() { end(); redis.Close() }, nil
-}
-
 // serveAdmin listens for operators, unless --admin is empty.
-func (f *serveCmd) serveAdmin(s *service, draining *atomic.Bool, storeState func(context.Context) string) (*http.Server, error) {
-	admin := s.admin(draining.Load, storeState)
+func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool) (*http.Server, error) {
+	a := &admin{service: s, draining: draining.Load, storeState: stores.state,
+		buckets: buckets{memory: stores.memory, redis: stores.redis, epoch: epochKey(f.RedisPrefix), log: s.log},
+		guard:   guard{tokenFile: f.AdminTokenFile, unix: strings.HasPrefix(f.Admin, "unix:"), denied: s.metrics.adminDenied, log: s.log}}
+	server := a.server()
 	if f.Admin == "" {
-		return admin, nil
+		return server, nil
 	}
-	if err := wantHostPort(f.Admin); err != nil {
-		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
+	if f.AdminTokenFile != "" {
+		if _, err := readToken(f.AdminTokenFile); err != nil {
+			return nil, fmt.Errorf("--admin-token-file=%w", err)
+		}
 	}
-	l, err := net.Listen("tcp", f.Admin)
+	l, err := listen(f.Admin, fs.FileMode(f.SocketMode), s.log)
 	if err != nil {
 		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
+	}
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+		a.loopback = tcp.IP.IsLoopback()
 	}
 	s.log.Info("listening", "for", "admin", "addr", address(l))
 	go func() {
-		if err := admin.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the admin listener has ended", "error", err.Error())
 		}
 	}()
-	return admin, nil
+	return server, nil
 }
 
 func newService(log *slog.Logger) *service {

@@ -92,11 +92,11 @@ func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
 		s := serviceFor(t, toml)
 		log, out := lines()
 		s.log, s.outage.log = log, slog.New(slog.DiscardHandler) // Redis is not there
-		_, end, err := parsed(t, "--redis=unix://"+filepath.Join(t.TempDir(), "none"), "--redis-timeout="+timeout).openStore(s)
+		stores, err := parsed(t, "--redis=unix://"+filepath.Join(t.TempDir(), "none"), "--redis-timeout="+timeout).openStores(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		end()
+		stores.close()
 		if out.String() != want {
 			t.Errorf("--redis-timeout=%s: logged\n%swant\n%s", timeout, out, want)
 		}

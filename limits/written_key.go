@@ -1,0 +1,187 @@
+package limits
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// CheckOf is the check of cost 1 of the limit of this name and of a key that a person has written, by the numbers in
+// force at nowUS. The key may be
+//
+//   - what an override would be for: the values of its parts as requests have them, joined by "|", such as
+//     203.0.113.9; of a secret also sha256: and its 64 hex digits;
+//   - an identity, as explain and logs say it: ip=203.0.113.9;
+//   - the whole Redis key.
+//
+// The error says what is wrong, and what a key of the limit looks like.
+func (s *Set) CheckOf(limit, key string, nowUS int64) (Check, error) {
+	var l *Limit
+	names := make([]string, len(s.limits))
+	for i := range s.limits {
+		if names[i] = s.limits[i].Name; names[i] == limit {
+			l = s.limits[i]
+		}
+	}
+	if l == nil {
+		return Check{}, fmt.Errorf("limit %q: no such limit, want one of %s", limit, strings.Join(names, ", "))
+	}
+	identity, parts, ip, err := s.readKey(&l.keying, key)
+	if err != nil {
+		return Check{}, fmt.Errorf("limit.%s: key %q: %w", l.Name, key, err)
+	}
+	rate, _ := l.InForce(nowUS)
+	if o := l.keying.overrides; o != nil && parts != nil {
+		rate = o.rateOf(ip, s.restOf(&l.keying, parts), rate)
+	}
+	if rate.Unlimited || rate.Count == 0 {
+		return Check{}, fmt.Errorf("limit.%s: key %q: its rate is %s, for which nothing is counted", l.Name, key, rate)
+	}
+	return Check{Limit: l, Rate: rate, Key: []byte(l.keying.head + identity + l.keying.tail), Cost: 1}, nil
+}
+
+// readKey reads a key: its identity, and its parts with the address among them, unless the identity is a digest.
+func (s *Set) readKey(k *keying, key string) (identity string, parts []string, ip netip.Addr, err error) {
+	if inner, ok := strings.CutPrefix(key, k.head); ok && strings.HasSuffix(inner, k.tail) {
+		key = strings.TrimSuffix(inner, k.tail)
+	}
+	if len(k.parts) == 0 {
+		if key != "" {
+			return "", nil, ip, errors.New(`want "": everybody shares one bucket`)
+		}
+		return "", nil, ip, nil
+	}
+	if isShortDigest(key) {
+		return key, nil, ip, nil
+	}
+	words := strings.Split(key, "|")
+	if len(words) != len(k.parts) {
+		return "", nil, ip, fmt.Errorf("%d parts, want %s", len(words), s.likeThis(k))
+	}
+	for i, at := range k.parts {
+		text, addr, err := s.readPart(k, at, words[i])
+		if err != nil {
+			return "", nil, ip, err
+		}
+		if addr.IsValid() {
+			ip = addr
+		}
+		parts = append(parts, text)
+	}
+	identity = strings.Join(parts, "|")
+	if len(identity) > longestIdentity {
+		identity = string(appendDigest(nil, []byte(identity)))
+	}
+	return identity, parts, ip, nil
+}
+
+// readPart is one part as it stands in an identity, and the address if it is one.
+func (s *Set) readPart(k *keying, at int, word string) (text string, ip netip.Addr, err error) {
+	p := &s.parts[at]
+	value, named := strings.CutPrefix(word, p.head)
+	if k.missing == missingIP && p.kind != partIP && !named { // the ip that stands for it
+		if ipValue, ok := strings.CutPrefix(word, "ip="); ok {
+			p, value, named = &s.parts[k.ipPart], ipValue, true
+		}
+	}
+	switch {
+	case p.kind == partIP:
+		return s.readIP(k, p.head, value)
+	case p.kind == partPath:
+		for _, known := range p.texts {
+			if value == known || string(appendValue(nil, []byte(value), false)) == known {
+				return p.head + known, ip, nil
+			}
+		}
+		return "", ip, fmt.Errorf("%q is no pattern of match.path, want %s", value, strings.Join(p.texts, " or "))
+	case value == "" && k.missing != missingShare:
+		return "", ip, fmt.Errorf("nothing for %s, want %s", strings.TrimSuffix(p.head, "="), s.likeThis(k))
+	case named && isShortDigest(value):
+		return p.head + value, ip, nil
+	case p.secret && strings.HasPrefix(value, digestPrefix):
+		if !isDigest(value) {
+			return "", ip, fmt.Errorf("%q, want sha256: and 64 hex digits", value)
+		}
+		return string(appendOverrideValue(nil, p, strings.ToLower(value))), ip, nil
+	case named:
+		raw, ok := unescape(value)
+		if !ok {
+			return "", ip, fmt.Errorf("%q, want %%XX only as an escape of two hex digits", value)
+		}
+		return string(appendValue([]byte(p.head), raw, p.secret)), ip, nil
+	}
+	if p.kind == partHost {
+		value = string(appendHost(nil, []byte(value)))
+	}
+	return string(appendValue([]byte(p.head), []byte(value), p.secret)), ip, nil
+}
+
+// readIP is the group of an address, or of a prefix that is no wider.
+func (s *Set) readIP(k *keying, head, value string) (text string, ip netip.Addr, err error) {
+	if value == "unknown" {
+		return head + value, ip, nil
+	}
+	ip, ok := ParseAddr([]byte(value))
+	if prefix, err := parsePrefix(value); !ok && err == nil {
+		ip = prefix.Addr()
+		group := appendIP(nil, ip, s.spec.ipv4Prefix, s.spec.ipv6Prefix)
+		if g, _ := parsePrefix(string(group)); prefix.Bits() < g.Bits() {
+			return "", ip, fmt.Errorf("%s has many buckets, want an address, or a group such as %s", value, group)
+		}
+	} else if !ok {
+		return "", ip, fmt.Errorf("%q is no address, want %s", value, s.likeThis(k))
+	}
+	return string(appendIP([]byte(head), ip, s.spec.ipv4Prefix, s.spec.ipv6Prefix)), ip, nil
+}
+
+// likeThis is what a key of the limit looks like, for errors.
+func (s *Set) likeThis(k *keying) string {
+	var values, identity []string
+	for _, at := range k.parts {
+		p := &s.parts[at]
+		value := "VALUE"
+		switch p.kind {
+		case partIP:
+			value = "203.0.113.9"
+		case partPath:
+			value = p.texts[0]
+		}
+		values, identity = append(values, value), append(identity, p.head+value)
+	}
+	return fmt.Sprintf("%q, or what explain says of it: %q", strings.Join(values, "|"), strings.Join(identity, "|"))
+}
+
+// restOf is appendRest, of parts that were written.
+func (s *Set) restOf(k *keying, parts []string) (rest []byte) {
+	for i, at := range k.parts {
+		if s.parts[at].kind != partIP {
+			rest = append(append(rest, parts[i]...), '|')
+		}
+	}
+	return rest
+}
+
+// isShortDigest says whether text is what appendDigest writes.
+func isShortDigest(text string) bool {
+	return len(text) == 1+2*digestBytes && text[0] == '*' && strings.Trim(text[1:], "0123456789abcdef") == ""
+}
+
+// unescape undoes appendEscaped.
+func unescape(text string) ([]byte, bool) {
+	var raw bytes.Buffer
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			raw.WriteByte(text[i])
+			continue
+		}
+		c, ok := unhex([]byte(text[i+1:]))
+		if !ok {
+			return nil, false
+		}
+		raw.WriteByte(c)
+		i += 2
+	}
+	return raw.Bytes(), true
+}

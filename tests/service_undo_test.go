@@ -1,0 +1,212 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const adminToken = "0123456789abcdef0123"
+
+func tokenFile(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	replaceFile(t, path, adminToken+"\n")
+	return path
+}
+
+// exactly runs authz and compares its exit code and all that it prints, but for times.
+func exactly(t testing.TB, want string, args ...string) {
+	t.Helper()
+	code, printed := authz(t, args...)
+	printed = regexp.MustCompile(`in \d[\d.hmµs]*`).ReplaceAllString(printed, "in T")
+	if got := fmt.Sprintf("exit %d\n%s", code, printed); got != want {
+		t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+	}
+}
+
+const undoLimits = `
+	[limit.login]
+	match     = { path = "/login" }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "2/d"
+	[limit.plan]
+	match     = { path = "/plan" }
+	key       = ["header:X-API-Key"]
+	missing   = "skip"
+	algorithm = "token_bucket"
+	rate      = "3/d"
+	[override.plan."s3cr3t"]
+	rate      = "4/d"`
+
+// isUndone uses up login of 192.0.2.7 and has it reset, while 192.0.2.8 stays refused; and a secret's bucket.
+func isUndone(t *testing.T, a *authzServer, where ...string) {
+	t.Helper()
+	ask := func(path, header string) string { return a.checker().check(t, "GET "+path, []string{header}) }
+	useUp := func(path, header string) {
+		for ask(path, header) != "429" {
+		}
+	}
+	useUp("/login", "X-Real-IP: 192.0.2.7")
+	useUp("/login", "X-Real-IP: 192.0.2.8")
+	useUp("/plan", "X-API-Key: s3cr3t")
+	with := func(words ...string) []string { return append(words, where...) }
+	const login = "limit.login: sliding_window, 2/d\n  key    ip=192.0.2.7\n  redis  authz:v1:{ip=192.0.2.7}:login:sw\n"
+	const used = login + "  bucket 0 of 2 left, the next in T, as never used in T\n"
+	const unused = login + "  bucket as never used: 2 of 2 left\n"
+	exactly(t, "exit 0\n"+used, with("get", "login", "192.0.2.7")...)
+	exactly(t, "exit 0\n"+used+"nothing was deleted: want --yes\n", with("reset", "login", "ip=192.0.2.7")...)
+	same(t, ask("/login", "X-Real-IP: 192.0.2.7"), "429")
+	if code, printed := authz(t, with("reset", "--yes", "login", "192.0.2.7")...); code != 0 || !strings.Contains(printed, "\ndeleted\n") {
+		t.Errorf("exit %d, %s", code, printed)
+	}
+	await(t, "admission after the reset", func() bool { return ask("/login", "X-Real-IP: 192.0.2.7") == "200" })
+	same(t, ask("/login", "X-Real-IP: 192.0.2.7"), "200") // the second of two: all of it is back
+	same(t, ask("/login", "X-Real-IP: 192.0.2.7"), "429")
+	same(t, ask("/login", "X-Real-IP: 192.0.2.8"), "429")
+
+	exactly(t, "exit 1\n"+strings.ReplaceAll(unused, "2.7", "2.9")+"there is nothing to delete\n", with("reset", "login", "192.0.2.9")...)
+	exactly(t, "exit 2\nauthz: get: limit \"logn\": no such limit, want one of login, plan\n", with("get", "logn", "192.0.2.9")...)
+	exactly(t, "exit 2\nauthz: reset: limit.login: key \"ann\": \"ann\" is no address, want \"203.0.113.9\", or what explain says of it: \"ip=203.0.113.9\"\n",
+		with("reset", "login", "ann", "--yes")...)
+
+	const plan = "limit.plan: token_bucket, 4/d, burst 4 (by an override)\n  key    header:x-api-key=*4e738ca5563c06cfd0018299933d58db\n" +
+		"  redis  authz:v1:{header:x-api-key=*4e738ca5563c06cfd0018299933d58db}:plan:tb\n"
+	exactly(t, "exit 0\n"+plan+"  bucket 0 of 4 left, the next in T, as never used in T\n", with("get", "plan", "s3cr3t")...)
+	if strings.Contains(a.logged(), "s3cr3t") {
+		t.Error("the log has a secret in it")
+	}
+}
+
+func TestABucketInMemoryIsLookedAtAndReset(t *testing.T) {
+	t.Parallel()
+	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--admin-token-file="+tokenFile(t))
+	isUndone(t, a, "--admin="+a.admin, "--admin-token-file="+tokenFile(t))
+	a.await(t, "bucket reset")
+	same(t, regexp.MustCompile(`level=INFO msg="bucket reset".* by="`).FindString(a.logged()), `level=INFO msg="bucket reset" limit=login key="ip=192.0.2.7" redis_key="authz:v1:{ip=192.0.2.7}:login:sw" deleted=true by="`)
+}
+
+// On a unix socket no token is asked for: the file says who may.
+func TestABucketInRedisIsResetOverASocket(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	socket := "unix:" + filepath.Join(socketDir(t), "admin.sock")
+	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.url(), "--redis-timeout=20s", "--admin="+socket)
+	isUndone(t, a, "--admin="+socket)
+}
+
+// Whoever decides inside OpenResty alone has no admin listener.
+func TestABucketIsResetStraightInRedis(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	file := limitsFile(t, undoLimits)
+	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
+	isUndone(t, a, "--limits="+file, "--redis="+r.url())
+	exactly(t, "exit 1\nauthz: get: limit.login: authz:v1:{ip=192.0.2.7}:login:sw: dial unix "+r.socket+"x: connect: no such file or directory\n",
+		"get", "login", "192.0.2.7", "--limits="+file, "--redis="+r.url()+"x")
+}
+
+func TestABucketInAClusterIsReset(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+c.url(), "--redis-timeout=20s", "--admin-token-file="+tokenFile(t))
+	isUndone(t, a, "--admin="+a.admin, "--admin-token-file="+tokenFile(t))
+}
+
+// Another instance and OpenResty remember a refusal, and forget it within a second.
+func TestAResetIsHeardByAll(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	file := limitsFile(t, undoLimits)
+	flags := []string{"--limits=" + file, "--redis=" + r.url(), "--redis-timeout=20s", "--admin-token-file=" + tokenFile(t)}
+	one, other := startAuthz(t, flags...), startAuthz(t, flags...)
+	s := startPack(t, r, "", siteConf{limits: undoLimits})
+	const me = "X-Real-IP: 127.0.0.1" // who asks the pack
+	for range 2 {
+		same(t, one.checker().check(t, "GET /login", []string{me}), "200")
+	}
+	refused := func() string {
+		return one.checker().check(t, "GET /login", []string{me}) + " " + other.checker().check(t, "GET /login", []string{me}) + " " +
+			s.sendAll(t, 1, "GET /login")
+	}
+	same(t, refused(), "429 429 429")
+	begun := time.Now()
+	code, printed := authz(t, "reset", "login", "127.0.0.1", "--yes", "--admin="+one.admin, "--admin-token-file="+tokenFile(t))
+	if code != 0 {
+		t.Fatal(printed)
+	}
+	await(t, "the other instance to ask Redis", func() bool { return other.checker().check(t, "GET /login", []string{me}) == "200" })
+	await(t, "the pack to ask Redis", func() bool { return s.sendAll(t, 1, "GET /login") == "200" })
+	t.Logf("all have forgotten %v after the reset", time.Since(begun))
+	if n := r.Exists(context.Background(), "authz:v1:epoch").Val(); n != 1 {
+		t.Error("no epoch")
+	}
+}
+
+// Nothing is changed for whoever has no token, or is a page of another site.
+func TestTheAdminListenerIsGuarded(t *testing.T) {
+	t.Parallel()
+	token := tokenFile(t)
+	file := limitsFile(t, undoLimits)
+	a := startAuthz(t, "--limits="+file, "--admin-token-file="+token)
+	open := startAuthz(t, "--limits="+file)
+	send := func(want string, of *authzServer, method, path string, form url.Values, header ...string) {
+		t.Helper()
+		request := httptest.NewRequest(method, "http://"+of.admin+path, strings.NewReader(form.Encode()))
+		request.RequestURI = ""
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for _, h := range header {
+			name, value, _ := strings.Cut(h, ": ")
+			if request.Header.Set(name, value); name == "Host" {
+				request.Host = value
+			}
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		if got := fmt.Sprint(response.StatusCode, " ", strings.TrimSpace(string(text))); got != want {
+			t.Errorf("%s %s %v: got\n%s\nwant\n%s", method, path, header, got, want)
+		}
+	}
+	form := url.Values{"limit": {"login"}, "key": {"192.0.2.7"}}
+	const bearer = "Authorization: Bearer " + adminToken
+	const done = `200 {"limit":"login","key":"ip=192.0.2.7","redis_key":"authz:v1:{ip=192.0.2.7}:login:sw","algorithm":"sliding_window",` +
+		`"rate":"2/d","burst":0,"capacity":2,"remaining":2,"wait_us":0,"reset_us":0,"shadow":false,"deleted":false}`
+	send(done, a, "POST", "/reset", form, bearer)
+	send(`403 {"error":"want the token of --admin-token-file"}`, a, "POST", "/reset", form)
+	send(`403 {"error":"the token is wrong, want that of --admin-token-file"}`, a, "POST", "/reset", form, bearer+"4")
+	send(`403 {"error":"want the token of --admin-token-file"}`, a, "POST", "/reset", form, "Authorization: Basic "+adminToken)
+	send(`403 {"error":"a page of another site has sent this"}`, a, "POST", "/reset", form, bearer, "Sec-Fetch-Site: cross-site")
+	send(`403 {"error":"a page of another site has sent this"}`, a, "POST", "/reset", form, bearer, "Origin: http://evil.test")
+	send(`403 {"error":"Host: evil.test, want localhost or an address: this listener is for this machine"}`, a, "POST", "/reset", form, bearer, "Host: evil.test")
+	send(`403 {"error":"Host: evil.test, want localhost or an address: this listener is for this machine"}`, a, "GET", "/bucket?limit=login&key=192.0.2.7", nil, "Host: evil.test:80")
+	send(done, a, "POST", "/reset", form, bearer, "Host: localhost:7430")
+	send("405 Method Not Allowed", a, "GET", "/reset?limit=login&key=192.0.2.7", nil, bearer)
+	send(`403 {"error":"want authz serve --admin-token-file=FILE, or --admin=unix:/path: nothing can be changed here without"}`, open, "POST", "/reset", form, bearer)
+	form.Set("token", adminToken)
+	send(done, a, "POST", "/reset", form)
+	send(`400 {"error":"limit \"x\": no such limit, want one of login, plan"}`, a, "GET", "/bucket?limit=x", nil)
+
+	// The token is read anew.
+	replaceFile(t, token, "another-token-of-20-chars")
+	send(`403 {"error":"the token is wrong, want that of --admin-token-file"}`, a, "POST", "/reset", form)
+	send(done, a, "POST", "/reset", url.Values{"limit": {"login"}, "key": {"192.0.2.7"}}, "Authorization: Bearer another-token-of-20-chars")
+	if err := os.Remove(token); err != nil {
+		t.Fatal(err)
+	}
+	send(`403 {"error":"--admin-token-file=`+token+`: no such file or directory"}`, a, "POST", "/reset", form)
+	same(t, fmt.Sprint(a.counted(t, "authz_admin_denied_total")), "7")
+}
