@@ -36,6 +36,7 @@ func (a *admin) handler() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /bucket", a.reads(a.getBucket))
+	mux.Handle("GET /top", a.reads(a.getTop))
 	mux.Handle("POST /reset", a.writes(a.postReset))
 	return mux
 }

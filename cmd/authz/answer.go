@@ -24,6 +24,7 @@ type service struct {
 	local store.Store // decides with this instance's share when store cannot
 
 	refusals *store.Refusals // nil: the store is asked every time
+	refused  *refusedKeys
 
 	peers   peers
 	style   headerStyle
@@ -93,12 +94,12 @@ func (s *service) resolve(q *request, peer netip.Addr) flaw {
 	if f != flawless {
 		s.metrics.flawed[f].Inc()
 		if f != badTarget && s.warned.flawed.now() {
-			s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(), "header", q.blamed(f))
+			s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(), "header", q.blamed(f), q.logged())
 		}
 	} else if !q.attrs.IP.IsValid() {
 		s.metrics.noAddress.Inc()
 		if s.warned.noAddress.now() {
-			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown")
+			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown", q.logged())
 		}
 	}
 	return f
@@ -116,57 +117,77 @@ func (q *request) denied() decision {
 
 // decide asks the store about the checks, if it has to.
 func (s *service) decide(q *request) decision {
-	for _, c := range q.match.Checks {
-		if c.Rate.Count == 0 {
-			q.rules.of(c.Limit).limited.Inc()
+	start := sinceStart()
+	for i := range q.match.Checks {
+		if c := &q.match.Checks[i]; c.Rate.Count == 0 {
+			s.refuse(q, c, -1, asUsual, start)
 		}
 	}
 	checks, d := refuseAtOnce(q.match.Checks)
 	if d.verdict == limited || len(checks) == 0 {
 		return d
 	}
-	start := sinceStart()
 	if d := s.refusedBefore(q, checks, start); d.limit != nil {
 		return d
 	}
 	if c := holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
-			q.rules.of(c.Limit).limited.Inc()
-			return tooManyHeld(c)
+			d := tooManyHeld(c)
+			s.refuse(q, c, d.result.WaitUS, asUsual, start)
+			return d
 		}
 		q.holds = true
 	}
 	results, err := s.store.Take(context.Background(), 0, checks, false, q.results[:0])
-	s.metrics.storeTime.Observe((sinceStart() - start).Seconds())
+	now := sinceStart()
+	s.metrics.storeTime.Observe((now - start).Seconds())
 	if err != nil {
-		return s.degrade(q, checks, err)
+		return s.degrade(q, checks, err, now)
 	}
 	if s.outage.on.Load() {
 		s.outage.answered()
 	}
-	d = q.decide(checks, results)
+	d = s.conclude(q, checks, results, asUsual, now)
 	if d.verdict == limited && s.refusals != nil {
 		s.refusals.Learn(checks, results, start)
 	}
 	return d
 }
 
-// decide counts what each limit said, and makes one answer of it.
-func (q *request) decide(checks []limits.Check, results []store.Result) decision {
+// conclude counts what each limit said, and makes one answer of it.
+func (s *service) conclude(q *request, checks []limits.Check, results []store.Result, by degraded, now time.Duration) decision {
 	q.results = results
-	for i, c := range checks {
-		if counters := q.rules.of(c.Limit); results[i].Allowed {
-			counters.admitted.Inc()
-		} else {
-			counters.limited.Inc()
+	for i := range checks {
+		c, r := &checks[i], &results[i]
+		if !r.Allowed {
+			s.refuse(q, c, r.WaitUS, by, now)
+			continue
+		}
+		counters := q.rules.of(c.Limit)
+		counters.admitted.Inc()
+		if r.Remaining < c.Rate.Size(c.Limit.Algorithm)/nearShare {
+			counters.near.Inc()
 		}
 	}
 	return decide(checks, results)
 }
 
+// refuse counts that a limit refuses a request.
+func (s *service) refuse(q *request, c *limits.Check, waitUS int64, by degraded, now time.Duration) {
+	q.rules.of(c.Limit).limited.Inc()
+	if c.Limit.Shadow {
+		return
+	}
+	why := refusal{retryAfterS: -1, degraded: by, request: q}
+	if waitUS >= 0 {
+		why.retryAfterS = s.style.retryAfter(waitUS)
+	}
+	s.refused.note(c, now, why)
+}
+
 // degrade answers without the store.
-func (s *service) degrade(q *request, checks []limits.Check, err error) decision {
+func (s *service) degrade(q *request, checks []limits.Check, err error, now time.Duration) decision {
 	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
 	s.outage.failed(err)
@@ -177,7 +198,7 @@ func (s *service) degrade(q *request, checks []limits.Check, err error) decision
 		if err != nil {
 			panic("BUG: the in-memory store failed: " + err.Error())
 		}
-		if byShare := q.decide(local, results); byShare.limit != nil {
+		if byShare := s.conclude(q, local, results, d.degraded, now); byShare.limit != nil {
 			byShare.degraded = d.degraded
 			d = byShare
 		}

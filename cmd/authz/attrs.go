@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"net/netip"
 	"slices"
 
@@ -26,6 +27,7 @@ type request struct {
 	joined  []byte   // header lines of one name, put together
 	path    []byte
 	text    []byte
+	trusted bool // the peer is, that sent it
 	holds   bool // one of service.held is this request's
 	broken  bool // left by a panic as it was
 }
@@ -50,6 +52,7 @@ func (f flaw) String() string {
 // reads.
 func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
 	q.begin(q.rules.set)
+	q.trusted = trustedPeer
 	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
 			q.begin(q.rules.set)
@@ -142,6 +145,32 @@ func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, 
 	}
 	q.path = a.Path
 	return flawless, ipKnown
+}
+
+// longestRequestID is that of nginx's $request_id, a UUID or any that others make, and no more.
+const longestRequestID = 64
+
+// requestID is what a trusted proxy calls the request, as nginx's $request_id; nil if it is none for a log.
+func (q *request) requestID() []byte {
+	if !q.trusted || len(q.values[fieldRequestID]) > longestRequestID {
+		return nil
+	}
+	id := q.values[fieldRequestID]
+	for _, c := range id {
+		if (c < '0' || c > '9') && (lower[c] < 'a' || lower[c] > 'z') && bytes.IndexByte([]byte("-_.:+/="), c) < 0 {
+			return nil
+		}
+	}
+	return id
+}
+
+// logged is what a log line says of the request: its id, if it has one.
+func (q *request) logged() slog.Attr {
+	id := q.requestID()
+	if id == nil {
+		return slog.Attr{} // which handlers leave out
+	}
+	return slog.String("request_id", string(id))
 }
 
 // blamed is the header that is missing, or came twice.

@@ -116,7 +116,7 @@ func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
 		missing   = "skip"
 		algorithm = "fixed_window"
 		rate      = "5/m"`)
-	want := "Cookie Host X-Api-Key X-Authz-Zone X-Forwarded-For X-Forwarded-Host X-Original-Host X-Original-Method X-Original-Uri X-Original-Url X-Real-Ip"
+	want := "Cookie Host X-Api-Key X-Authz-Zone X-Forwarded-For X-Forwarded-Host X-Original-Host X-Original-Method X-Original-Uri X-Original-Url X-Real-Ip X-Request-Id"
 	var names []string
 	for _, alike := range s.rules.Load().readings[0] {
 		for _, h := range alike {

@@ -88,7 +88,12 @@ func (o headerStyle) seconds(d *decision) int64 {
 	case d.verdict != limited || d.result.WaitUS < 0:
 		return -1
 	}
-	wait := max(1, ceilSeconds(d.result.WaitUS))
+	return o.retryAfter(d.result.WaitUS)
+}
+
+// retryAfter is a wait in whole seconds.
+func (o headerStyle) retryAfter(waitUS int64) int64 {
+	wait := max(1, ceilSeconds(waitUS))
 	if o.retryAfterMax > 0 {
 		wait = min(wait, o.retryAfterMax)
 	}

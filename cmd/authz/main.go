@@ -26,6 +26,7 @@ type commands struct {
 	Prove   proveCmd   `cmd:"" help:"Attack a limit of a running set-up, and say whether it holds: exit 0 if so, 1 if not."`
 	Get     getCmd     `cmd:"" set:"without=" help:"Show what a bucket holds now."`
 	Reset   resetCmd   `cmd:"" set:"without=" help:"Let somebody in again: delete a bucket, with --yes."`
+	Top     topCmd     `cmd:"" help:"Show who is refused most."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`

@@ -22,6 +22,7 @@ type metrics struct {
 	decisions   *prometheus.CounterVec
 	byRule      *prometheus.CounterVec
 	missing     *prometheus.CounterVec
+	near        *prometheus.CounterVec
 	degraded    [byDeny + 1]prometheus.Counter
 	remembered  prometheus.Counter
 	storeTime   prometheus.Histogram
@@ -41,6 +42,7 @@ type metrics struct {
 // limitCounters is what one limit said of requests, found once for each load of the file.
 type limitCounters struct {
 	admitted, limited prometheus.Counter
+	near              prometheus.Counter // of admitted
 	blocked           prometheus.Counter // missing = "deny"; nil for a shadow, which blocks nobody
 	unavailable       prometheus.Counter // on_error = "deny"; nil likewise
 	missing           prometheus.Counter
@@ -59,6 +61,7 @@ func newMetrics() *metrics {
 		"a request is admitted when every limit but the shadows admits it.", "limit", "verdict")
 	m.byRule = m.counters("authz_rule_decisions_total", "Requests that an allow rule admitted or a deny rule blocked.", "rule", "verdict")
 	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
+	m.near = m.counters("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its capacity left after them.", "limit")
 	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
 	for d := byAllow; d <= byDeny; d++ {
 		m.degraded[d] = by.WithLabelValues(d.String())
@@ -143,18 +146,21 @@ func (m *metrics) breakers() (turned func(open bool)) {
 	}
 }
 
+// nearShare is the share of a limit's capacity, one in so many, that is left when a request comes near the limit.
+const nearShare = 5
+
 // limitVerdicts is what a limit can say of a request.
 var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}
 
 // forLimit makes the limit's series, which begin at 0.
 func (m *metrics) forLimit(l *limits.Limit) limitCounters {
 	said := func(verdict string) prometheus.Counter { return m.decisions.WithLabelValues(l.Name, verdict) }
-	missing := m.missing.WithLabelValues(l.Name)
+	missing, near := m.missing.WithLabelValues(l.Name), m.near.WithLabelValues(l.Name)
 	if l.Shadow {
-		return limitCounters{admitted: said("shadow_admitted"), limited: said("shadow_limited"), missing: missing}
+		return limitCounters{admitted: said("shadow_admitted"), limited: said("shadow_limited"), missing: missing, near: near}
 	}
 	return limitCounters{admitted: said("admitted"), limited: said("limited"), blocked: said("blocked"),
-		unavailable: said("unavailable"), missing: missing}
+		unavailable: said("unavailable"), missing: missing, near: near}
 }
 
 // ofRules makes the series of allow or deny rules, which begin at 0.
@@ -178,6 +184,7 @@ func (m *metrics) forget(old, set *limits.Set) {
 				m.decisions.DeleteLabelValues(l.Name, verdict) // a partial match would go through all series
 			}
 			m.missing.DeleteLabelValues(l.Name)
+			m.near.DeleteLabelValues(l.Name)
 		}
 	}
 	for v, verdict := range map[limits.Verdict]verdict{limits.Allow: admitted, limits.Deny: blocked} {

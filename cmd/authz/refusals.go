@@ -55,7 +55,7 @@ func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Dura
 		if waitUS == 0 {
 			continue
 		}
-		q.rules.of(c.Limit).limited.Inc()
+		s.refuse(q, c, waitUS, asUsual, now)
 		if waitUS > d.result.WaitUS {
 			d = decision{verdict: limited, limit: c.Limit, rate: c.Rate, result: store.Result{WaitUS: waitUS}}
 		}

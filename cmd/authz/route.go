@@ -20,6 +20,7 @@ const (
 	fieldForwardedFor
 	fieldZone
 	fieldCookie
+	fieldRequestID
 	fields
 )
 
@@ -53,6 +54,7 @@ var routes = [...]route{{
 		{"X-Forwarded-For", fieldForwardedFor},
 		{"X-Authz-Zone", fieldZone},
 		{"Cookie", fieldCookie},
+		{"X-Request-Id", fieldRequestID},
 	},
 	// auth_request makes 500 of everything but 2xx, 401 and 403.
 	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},

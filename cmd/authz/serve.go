@@ -38,6 +38,7 @@ type serveCmd struct {
 	HeldMax        int64         `help:"The most answers that leaky buckets hold at once; more requests are refused." default:"10000"`
 	RefusalsMax    int           `help:"The most refusals by Redis that are remembered, and given again until their wait is over; 0 to ask Redis every time." default:"100000"`
 	MemoryBuckets  int           `help:"The most buckets that the in-memory store keeps." default:"1000000"`
+	LogRefusals    bool          `help:"Log the first refusal of a key in a window, and how many follow." default:"true" negatable:""`
 	redisFlags
 	logFlags
 
@@ -96,6 +97,9 @@ func (f *serveCmd) serve(log *slog.Logger) error {
 	}
 	s := newService(log)
 	s.peers, s.style, s.heldMax = f.peers, f.style(), f.HeldMax
+	if f.LogRefusals {
+		s.refused = newRefusedKeys(log)
+	}
 
 	r := &reloader{service: s, prefix: f.RedisPrefix, paths: f.Limits, log: log}
 	if err := r.open(); err != nil {
@@ -144,6 +148,7 @@ func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draini
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	defer r.start(stop)()
+	go s.refused.watch(stop)
 	server := s.server()
 	broken := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -159,6 +164,7 @@ func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draini
 	draining.Store(true)
 	s.log.Info("draining")
 	drain(server, s.log)
+	s.refused.end(sinceStart())
 	return nil
 }
 
@@ -204,7 +210,7 @@ func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool)
 }
 
 func newService(log *slog.Logger) *service {
-	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}}
+	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}, refused: newRefusedKeys(nil)}
 	s.requests.New = func() any { return new(request) }
 	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
 		func() float64 { return float64(s.held.Load()) })

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"authz/limits"
+)
+
+// refusedKeys knows who is refused, by limit and key, in bounded memory whatever comes: which keys most in the last
+// minute and hour, and one log line for the first refusal of a key in a while, and one for how many followed.
+//
+// Times are since the process began, by the clock that nobody sets.
+type refusedKeys struct {
+	seed   maphash.Seed
+	shards [refusedShards]refusedShard
+
+	log     *slog.Logger // nil: nothing is logged
+	room    atomic.Int64 // first refusals that may be logged now
+	leftOut atomic.Int64 // refusals that were not, for lack of room
+	told    time.Duration
+}
+
+const (
+	refusedShards  = 16
+	refusalRoom    = 100 // lines at once, and then
+	refusalRate    = 10  // lines a second
+	mostDenials    = 10_000 / refusedShards
+	denialAtLeast  = time.Minute
+	denialAtMost   = time.Hour
+	leftOutToldIn  = time.Minute
+	everySweep     = time.Second
+	everybodysName = "everybody" // the key of key = []
+)
+
+// A refusedShard has the keys of some hashes.
+type refusedShard struct {
+	mu      sync.Mutex
+	minute  [7]slice // of ten seconds
+	hour    [13]slice
+	denials map[string]*denial // by Redis key
+}
+
+// A denial is a key whose first refusal was logged, and those that came after it.
+type denial struct {
+	limit, key string
+	first, end time.Duration
+	more       int64
+}
+
+func newRefusedKeys(log *slog.Logger) *refusedKeys {
+	r := &refusedKeys{seed: maphash.MakeSeed(), log: log}
+	for i := range r.shards {
+		r.shards[i].denials = map[string]*denial{}
+	}
+	r.room.Store(refusalRoom)
+	return r
+}
+
+// A refusal is what the log says of one beside its limit and key.
+type refusal struct {
+	retryAfterS int64 // -1: no wait helps
+	degraded    degraded
+	request     *request
+}
+
+// note takes in a refusal of an enforcing limit. It does not allocate for a key that it knows.
+func (r *refusedKeys) note(c *limits.Check, now time.Duration, why refusal) {
+	hash := maphash.Bytes(r.seed, c.Key)
+	s := &r.shards[hash%refusedShards]
+	s.mu.Lock()
+	sliceAt(s.minute[:], int64(now/minuteSlice)).count(hash, c)
+	sliceAt(s.hour[:], int64(now/hourSlice)).count(hash, c)
+	d := s.denials[string(c.Key)]
+	if d != nil && now < d.end {
+		d.more++
+		s.mu.Unlock()
+		return
+	}
+	if r.log == nil || d == nil && len(s.denials) == mostDenials || r.room.Add(-1) < 0 {
+		s.mu.Unlock()
+		r.leftOut.Add(1)
+		return
+	}
+	var over denial
+	if d == nil {
+		d = new(denial)
+		s.denials[string(c.Key)] = d
+	} else {
+		over = *d
+	}
+	*d = denial{limit: c.Limit.Name, key: keyName(c), first: now, end: now + denialPeriod(c.Rate)}
+	key := d.key
+	s.mu.Unlock()
+	r.summary(&over, now)
+	r.first(c, key, &why)
+}
+
+// denialPeriod is for how long refusals of a key are counted before the log says how many: the limit's window, within
+// bounds.
+func denialPeriod(r *limits.Rate) time.Duration {
+	window := time.Duration(min(r.WindowUS, denialAtMost.Microseconds())) * time.Microsecond
+	return max(window, denialAtLeast)
+}
+
+// keyName is a check's key for people. No secret is in it.
+func keyName(c *limits.Check) string {
+	if key := c.Identity(); len(key) > 0 {
+		return string(key)
+	}
+	return everybodysName
+}
+
+func (r *refusedKeys) first(c *limits.Check, key string, why *refusal) {
+	words := []any{"limit", c.Limit.Name, "key", key, "status", limited.status()}
+	if why.retryAfterS >= 0 {
+		words = append(words, "retry_after", why.retryAfterS)
+	}
+	if why.degraded != asUsual {
+		words = append(words, "degraded", why.degraded.String())
+	}
+	words = append(words, why.request.logged())
+	r.log.Info("refused", words...)
+}
+
+// summary is the line for what followed a first refusal, if anything did.
+func (r *refusedKeys) summary(d *denial, now time.Duration) {
+	if d.more > 0 {
+		r.log.Info("refused again", "limit", d.limit, "key", d.key, "times", d.more, "within", (min(now, d.end) - d.first).Round(time.Second).String())
+	}
+}
+
+// sweep says what is over, and what there was no room for.
+func (r *refusedKeys) sweep(now time.Duration) {
+	if r.log == nil {
+		return
+	}
+	r.room.Store(min(refusalRoom, max(0, r.room.Load())+refusalRate))
+	for i := range r.shards {
+		s := &r.shards[i]
+		var over []*denial
+		s.mu.Lock()
+		for key, d := range s.denials {
+			if now >= d.end {
+				over = append(over, d)
+				delete(s.denials, key)
+			}
+		}
+		s.mu.Unlock()
+		for _, d := range over {
+			r.summary(d, now)
+		}
+	}
+	if now-r.told >= leftOutToldIn {
+		r.tellLeftOut(now)
+	}
+}
+
+func (r *refusedKeys) tellLeftOut(now time.Duration) {
+	if n := r.leftOut.Swap(0); n > 0 {
+		r.log.Info("refused others, too many keys to name them; see authz top", "times", n)
+	}
+	r.told = now
+}
+
+// end says what is known of all that are not over.
+func (r *refusedKeys) end(now time.Duration) {
+	if r.log == nil {
+		return
+	}
+	for i := range r.shards {
+		for _, d := range r.shards[i].denials {
+			r.summary(d, now)
+		}
+	}
+	r.tellLeftOut(now)
+}
+
+// watch sweeps as long as ctx lasts.
+func (r *refusedKeys) watch(ctx context.Context) {
+	ticks := time.NewTicker(everySweep)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			r.sweep(sinceStart())
+		}
+	}
+}

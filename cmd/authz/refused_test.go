@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"authz/limits"
+)
+
+// refusable is a check of a limit by the minute.
+func refusable(t testing.TB, limit, key string, windowUS int64) *limits.Check {
+	t.Helper()
+	set, err := limits.Load("authz", writeFile(t, limit+".toml", fmt.Sprintf(`
+		[limit.%s]
+		key       = ["header:name"]
+		missing   = "share"
+		algorithm = "fixed_window"
+		rate      = "5/%dms"`, limit, windowUS/1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := set.CheckOf(limit, key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+const minuteUS = 60_000_000
+
+// C153: ten thousand refusals of a key are one line, and one for the others.
+func TestRefusalsOfAKeyAreTwoLinesAWindow(t *testing.T) {
+	log, out := lines()
+	r := newRefusedKeys(log)
+	says := func(want string) {
+		t.Helper()
+		if got := out.String(); got != want {
+			t.Errorf("logged\n%swant\n%s", got, want)
+		}
+		out.Reset()
+	}
+	q := &request{values: make([][]byte, fields), trusted: true}
+	q.values[fieldRequestID] = []byte("0123abcd")
+	why := refusal{retryAfterS: 60, request: q}
+	c := refusable(t, "login", "ann", minuteUS)
+	for i := range 10_000 {
+		r.note(c, time.Duration(i)*time.Millisecond, why)
+	}
+	says("level=INFO msg=refused limit=login key=\"header:name=ann\" status=429 retry_after=60 request_id=0123abcd\n")
+	r.sweep(59 * time.Second)
+	says("")
+	r.sweep(60 * time.Second)
+	says("level=INFO msg=\"refused again\" limit=login key=\"header:name=ann\" times=9999 within=1m0s\n")
+	r.sweep(120 * time.Second)
+	says("")
+
+	// The next window; one alone has no summary. Nobody has swept meanwhile.
+	why = refusal{retryAfterS: -1, degraded: byLocal, request: new(request)}
+	r.note(c, 121*time.Second, why)
+	says("level=INFO msg=refused limit=login key=\"header:name=ann\" status=429 degraded=local\n")
+	r.note(c, 122*time.Second, why)
+	r.note(c, 190*time.Second, why)
+	says("level=INFO msg=\"refused again\" limit=login key=\"header:name=ann\" times=1 within=1m0s\n" +
+		"level=INFO msg=refused limit=login key=\"header:name=ann\" status=429 degraded=local\n")
+	r.note(c, 191*time.Second, why)
+	r.end(200 * time.Second)
+	says("level=INFO msg=\"refused again\" limit=login key=\"header:name=ann\" times=1 within=10s\n")
+
+	// A second's limit is told of by the minute, a day's by the hour.
+	second, day := refusable(t, "second", "bob", 1_000_000), refusable(t, "day", "bob", 1440*minuteUS)
+	for at := 300 * time.Second; at < 300*time.Second+time.Hour; at += time.Second {
+		r.note(second, at, why)
+		r.note(day, at, why)
+		r.sweep(at)
+	}
+	if got := strings.Count(out.String(), "limit=second"); got != 2*60-1 {
+		t.Errorf("%d lines of a limit by the second in an hour, want 119", got)
+	}
+	if got := strings.Count(out.String(), "limit=day"); got != 1 {
+		t.Errorf("%d lines of a limit by the day in an hour, want 1", got)
+	}
+}
+
+// An attack from a million addresses is a hundred lines, and ten a second.
+func TestRefusalsOfManyKeysDoNotFloodTheLog(t *testing.T) {
+	log, out := lines()
+	r := newRefusedKeys(log)
+	c := refusable(t, "login", "x", minuteUS)
+	why := refusal{retryAfterS: 1, request: new(request)}
+	const all = 100_000
+	for i := range all {
+		c.Key = fmt.Appendf(c.Key[:0], "authz:v1:{header:name=%d}:login:fw", i)
+		r.note(c, time.Second, why)
+	}
+	if got := strings.Count(out.String(), "msg=refused "); got != refusalRoom {
+		t.Errorf("%d lines, want %d", got, refusalRoom)
+	}
+	out.Reset()
+	r.sweep(2 * time.Second)
+	for i := range 50 {
+		c.Key = fmt.Appendf(c.Key[:0], "authz:v1:{header:name=more-%d}:login:fw", i)
+		r.note(c, 2*time.Second, why)
+	}
+	if got := strings.Count(out.String(), "msg=refused "); got != refusalRate {
+		t.Errorf("%d lines in the second after, want %d", got, refusalRate)
+	}
+	out.Reset()
+	r.sweep(70 * time.Second)
+	if want := fmt.Sprintf("level=INFO msg=\"refused others, too many keys to name them; see authz top\" times=%d\n", all+50-refusalRoom-refusalRate); out.String() != want {
+		t.Errorf("logged\n%swant\n%s", out, want)
+	}
+	for i := range r.shards {
+		if n := len(r.shards[i].denials); n != 0 {
+			t.Errorf("%d keys are kept", n)
+		}
+	}
+}
+
+// Who has a large share of the refusals is always named, never with fewer than there were, and what is sure never is
+// more than there were.
+func TestTheBusiestKeysAreNamedWhateverElseComes(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		r := newRefusedKeys(nil)
+		c := refusable(t, "login", "x", minuteUS)
+		truth := map[string]int64{}
+		for range 30_000 {
+			n := random.IntN(20)
+			if random.IntN(3) > 0 {
+				n = 20 + random.IntN(50_000)
+			}
+			c.Key = fmt.Appendf(c.Key[:0], "authz:v1:{header:name=%d}:login:fw", n)
+			key := string(c.Identity())
+			truth[key]++
+			r.note(c, time.Duration(random.Int64N(int64(50*time.Second))), refusal{request: new(request)})
+		}
+		seen := map[string]bool{}
+		for _, k := range r.top(time.Minute, 50*time.Second, mostTop) {
+			seen[k.Key] = true
+			if n := truth[k.Key]; n < k.Refused || n > k.AtMost {
+				t.Errorf("seed %d: %s was refused %d times, is said to have been %d to %d times", seed, k.Key, n, k.Refused, k.AtMost)
+			}
+		}
+		for n := range 20 {
+			if key := fmt.Sprintf("header:name=%d", n); !seen[key] {
+				t.Errorf("seed %d: %s is not named, with %d refusals", seed, key, truth[key])
+			}
+		}
+	}
+}
+
+func TestAMinuteAndAnHourEnd(t *testing.T) {
+	r := newRefusedKeys(nil)
+	c := refusable(t, "login", "ann", minuteUS)
+	for at := time.Duration(0); at < 10*time.Minute; at += time.Second {
+		r.note(c, at, refusal{request: new(request)})
+	}
+	check := func(span, now time.Duration, want string) {
+		t.Helper()
+		if got := fmt.Sprint(r.top(span, now, 10)); got != want {
+			t.Errorf("in %v until %v: %s, want %s", span, now, got, want)
+		}
+	}
+	check(time.Minute, 10*time.Minute-1, "[{login header:name=ann 70 70}]")
+	check(time.Minute, 10*time.Minute, "[{login header:name=ann 60 60}]")
+	check(time.Minute, 10*time.Minute+50*time.Second, "[{login header:name=ann 10 10}]")
+	check(time.Minute, 11*time.Minute, "[]")
+	check(time.Hour, 10*time.Minute, "[{login header:name=ann 600 600}]")
+	check(time.Hour, 65*time.Minute, "[{login header:name=ann 300 300}]")
+	check(time.Hour, 70*time.Minute, "[]")
+}
+
+func TestAnIDThatIsNoneIsNotLogged(t *testing.T) {
+	check := func(want, id string, trusted bool) {
+		t.Helper()
+		q := &request{values: make([][]byte, fields), trusted: trusted}
+		q.values[fieldRequestID] = []byte(id)
+		if got := string(q.requestID()); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+	check("8a4f1c0be1f14a5f9d6a8a0c3f3a1b2c", "8a4f1c0be1f14a5f9d6a8a0c3f3a1b2c", true)
+	check("", "8a4f1c0be1f14a5f9d6a8a0c3f3a1b2c", false)
+	check("A-b_c.d:e+f/g=", "A-b_c.d:e+f/g=", true)
+	check("", "a b", true)
+	check("", "a\"b", true)
+	check("", "a\x1b[31m", true)
+	check("", strings.Repeat("a", 65), true)
+	check("", "", true)
+}
+
+func BenchmarkARefusalIsNoted(b *testing.B) {
+	r := newRefusedKeys(nil)
+	c := refusable(b, "login", "ann", minuteUS)
+	why := refusal{request: new(request)}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.note(c, sinceStart(), why)
+	}
+}
