@@ -22,6 +22,7 @@ type cluster struct {
 	site     *site
 	timeout  time.Duration
 	turned   func(server string, err error) // nil: there are no breakers
+	sent     func(requests int)             // see RedisOptions
 	breaker  *breaker                       // in front of the question who has a slot
 	pendings sync.Pool                      // of *pending
 
@@ -38,7 +39,7 @@ type cluster struct {
 func (*cluster) IsCluster() bool { return true }
 
 func newCluster(p *site, o RedisOptions) *cluster {
-	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, pendings: sync.Pool{New: newPending},
+	c := &cluster{site: p, timeout: o.Timeout, turned: o.Turned, sent: o.Sent, pendings: sync.Pool{New: newPending},
 		nodes: map[string]*Server{}, retired: map[*Server]*time.Timer{}}
 	if o.Turned != nil {
 		c.breaker = newBreaker(c.see, func(err error) { o.Turned("cluster", err) })
@@ -86,7 +87,7 @@ func (c *cluster) moved(slot int, addr string) *Server {
 func (c *cluster) find(addr string) *Server {
 	n := c.nodes[addr]
 	if n == nil {
-		n = newServer(c.site.at(addr), c.timeout)
+		n = newServer(c.site.at(addr), c.timeout, c.sent)
 		if c.turned != nil {
 			n.breaker = newBreaker(func(ctx context.Context) error { return c.ping(ctx, n) }, func(err error) { c.turned(addr, err) })
 		}

@@ -55,7 +55,7 @@ func TestAnAddressMayLeaveOutWhatIsTheSame(t *testing.T) {
 
 // A call of one slot is one EVALSHA. Another is divided: by slot, and whoever goes apart alone.
 func TestACallIsDividedBySlot(t *testing.T) {
-	r := newServer(&redis.Options{Addr: "nowhere"}, 1)
+	r := newServer(&redis.Options{Addr: "nowhere"}, 1, nil)
 	defer r.Close()
 	divided := func(want string, members ...pending) {
 		t.Helper()

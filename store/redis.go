@@ -49,6 +49,7 @@ type Server struct {
 	sentinels *sentinels
 	client    *redis.Client
 	timeout   time.Duration
+	sent      func(requests int) // nil: nobody counts
 
 	breaker  *breaker // nil: there is none
 	lanes    lanes
@@ -74,7 +75,7 @@ func OpenRedis(o RedisOptions) (Redis, error) {
 		}
 		options.Dialer, options.Addr = s.dial, p.master
 	}
-	r := newServer(options, o.Timeout)
+	r := newServer(options, o.Timeout, o.Sent)
 	r.sentinels = s
 	if o.Turned != nil {
 		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(r.Addr(), err) })
@@ -82,10 +83,11 @@ func OpenRedis(o RedisOptions) (Redis, error) {
 	return r, nil
 }
 
-func newServer(options *redis.Options, timeout time.Duration) *Server {
+func newServer(options *redis.Options, timeout time.Duration, sent func(int)) *Server {
 	r := &Server{
 		client:   redis.NewClient(options),
 		timeout:  timeout,
+		sent:     sent,
 		pendings: sync.Pool{New: newPending},
 		calls:    sync.Pool{New: func() any { return new(call) }},
 	}
@@ -234,6 +236,9 @@ func (r *Server) join(p *pending) error {
 // charged, and a second send might charge it twice. NOSCRIPT alone proves that nothing ran, and is
 // followed by the text of the script, which Redis knows from then on.
 func (r *Server) send(ctx context.Context, c *call) {
+	if r.sent != nil {
+		r.sent(len(c.members))
+	}
 	if c.mixed {
 		r.runApart(ctx, c)
 		return

@@ -44,6 +44,9 @@ type RedisOptions struct {
 	// answers a ping. It is told of each change: of which server, and why its breaker opens, or when it
 	// closes nil, or ErrRetired if nobody asks that server any more.
 	Turned func(server string, err error)
+
+	// Sent, if there is one, is told of each call how many requests are in it.
+	Sent func(requests int)
 }
 
 // A site is where the options lead.

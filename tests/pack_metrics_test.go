@@ -88,6 +88,7 @@ func TestTheMetricsOfThePackAreThoseOfTheService(t *testing.T) {
 	// What only the service has: it is about a process of Go, its store and its listener, and what proxies send.
 	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(theirs)), func(family string) bool { _, there := ours[family]; return there })
 	same(t, strings.Join(missing, "\n"), strings.TrimSpace(`
+authz_admin_denied_total counter
 authz_build_info gauge
 authz_flawed_requests_total counter
 authz_held_answers gauge

@@ -121,6 +121,14 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// sent makes the series of calls to Redis, and returns what counts one.
+func (m *metrics) sent() func(requests int) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "authz_redis_call_requests",
+		Help: "How many requests one call to Redis decided; those that come at the same time share calls.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128}})
+	m.registry.MustRegister(h)
+	return func(requests int) { h.Observe(float64(requests)) }
+}
+
 // breakers makes the series of breakers that are closed, and returns what tells them when one opens or
 // closes. In a cluster there is one for each node.
 func (m *metrics) breakers() (turned func(open bool)) {

@@ -39,7 +39,11 @@ end
 -- Counts what each limit said, and makes one answer of it.
 local function decide(self, checks, results)
     for i = 1, #checks do
-        self.metrics:decision(checks[i].limit, results[i].allowed and "admitted" or "limited")
+        local check, result = checks[i], results[i]
+        self.metrics:decision(check.limit, result.allowed and "admitted" or "limited")
+        if result.allowed and decision.near(check, result) then
+            self.metrics:near(check.limit)
+        end
     end
     return decision.decide(checks, results)
 end

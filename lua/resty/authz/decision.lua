@@ -43,6 +43,8 @@ function _M.limited(limit, rate, wait_us)
 end
 
 --- The most that a key can have left.
+local NEAR_SHARE = 5 -- one in so many is left of a capacity when a request comes near the limit
+
 local function capacity(limit, rate)
     if rate.limit == 0 then
         return 0
@@ -52,6 +54,11 @@ local function capacity(limit, rate)
         return rate.burst + 1
     end
     return rate.limit
+end
+
+--- Whether a request that a check admitted came near its limit.
+function _M.near(check, result)
+    return result.remaining * NEAR_SHARE < capacity(check.limit, check.rate)
 end
 
 -- Compares waits; -1 is for ever.

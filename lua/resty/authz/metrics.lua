@@ -94,7 +94,8 @@ local series_of = setmetatable({}, {__mode = "k"})
 local function limit_series(limit)
     local series = series_of[limit]
     if not series then
-        series = {missing = 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}'}
+        series = {missing = 'authz_key_parts_missing_total{limit="' .. limit.name .. '"}',
+            near = 'authz_near_limit_total{limit="' .. limit.name .. '"}'}
         for _, verdict in ipairs(VERDICTS) do
             local shadow = limit.shadow and "shadow_" or ""
             series[verdict] =
@@ -113,6 +114,11 @@ end
 --- Counts a request in which a part of the limit's key was missing.
 function _M:missing(limit)
     add(self, limit_series(limit).missing)
+end
+
+--- Counts a request that a limit admitted with less than a fifth of its capacity left.
+function _M:near(limit)
+    add(self, limit_series(limit).near)
 end
 
 local function rule_series(rule, verdict)
@@ -170,7 +176,7 @@ end
 
 -- The series of the limits and rules in force: all of them, so that each begins at 0.
 local function of_set(set)
-    local decisions, missing, rules = {}, {}, {}
+    local decisions, missing, near, rules = {}, {}, {}, {}
     for _, rule in ipairs(set.rules) do
         local limit = rule.limit
         if limit then
@@ -178,11 +184,12 @@ local function of_set(set)
                 decisions[#decisions + 1] = limit_series(limit)[verdict]
             end
             missing[#missing + 1] = limit_series(limit).missing
+            near[#near + 1] = limit_series(limit).near
         else
             rules[#rules + 1] = rule_series(rule.name, rule.verdict == "allow" and "admitted" or "blocked")
         end
     end
-    return decisions, missing, rules
+    return decisions, missing, near, rules
 end
 
 local function add_header(lines, name, about, kind)
@@ -214,13 +221,15 @@ function _M:text(policy)
     end
     show("authz_requests_total", "Requests by the answer that they got.", REQUESTS)
     if policy then
-        local decisions, missing, rules = of_set(policy:current())
+        local decisions, missing, near, rules = of_set(policy:current())
         show("authz_decisions_total", "What each limit said of the requests that met it; a request is "
             .. "admitted when every limit but the shadows admits it.", decisions)
         show("authz_rule_decisions_total", "Requests that an allow rule admitted or a deny rule blocked.",
             rules)
         show("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.",
             missing)
+        show("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its "
+            .. "capacity left after them.", near)
         add_policy(lines, policy)
     end
     show("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.",
