@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"authz/nginx"
 )
 
 func TestAFormatThatCannotBeReadIsNamedWithWhatWouldBe(t *testing.T) {
@@ -44,10 +46,16 @@ http {
 }
 `
 
+// directives are those of a text, as far as it can be read.
+func directives(text string) []*nginx.Directive {
+	all, _ := nginx.Parse("nginx.conf", text)
+	return all
+}
+
 func TestALogFormatIsTakenOutOfAnNginxConf(t *testing.T) {
 	check := func(text, name, want string) {
 		t.Helper()
-		f, err := FormatFrom(text, name)
+		f, err := FormatFrom(directives(text), name)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprint(f.name, " ", f.raw, " ", f.head)
@@ -65,7 +73,7 @@ func TestALogFormatIsTakenOutOfAnNginxConf(t *testing.T) {
 	check(conf, "old", "no log_format old in it, want one of: main, plain, coded, short")
 	check(conf, "", "4 log_formats in it, want one by its name: main, plain, coded, short")
 	check(conf, "short", `log_format short: "$status": no variable says when, want $msec (the most exact), $time_iso8601 or $time_local`)
-	check("http { server { } }", "", "no log_format in it, want the file that has it (included files are not read)")
+	check("http { server { } }", "", "no log_format in it, want the file that has it")
 	check("log_format a '$msec $uri';", "", "a false <msec> <uri>")
 }
 

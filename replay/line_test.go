@@ -88,7 +88,7 @@ func TestAnUnescapedLogIsReadAsItIs(t *testing.T) {
 	set := loadText(t, reading)
 	policies := []*policy{newPolicy(set, nil)}
 	names := newFieldNames(policies)
-	f, err := FormatFrom(`log_format a escape=none '$msec "$http_user_agent" $request_uri';`, "")
+	f, err := FormatFrom(directives(`log_format a escape=none '$msec "$http_user_agent" $request_uri';`), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func FuzzFormat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, line string) {
 		r := newAttrsReader(names, policies)
 		for _, name := range []string{"", "main", "plain", "coded", "a"} {
-			if format, err := FormatFrom(text, name); err == nil {
+			if format, err := FormatFrom(directives(text), name); err == nil {
 				r.read([]byte(line), format.bind(names))
 			}
 		}

@@ -80,7 +80,7 @@ func (v vectorFolder) run() *Report {
 		must(err)
 	}
 	if text := v.read("nginx.conf"); text != "" {
-		o.Format, err = FormatFrom(text, "")
+		o.Format, err = FormatFrom(directives(text), "")
 		must(err)
 	}
 	if text := v.read("suggest.txt"); text != "" {

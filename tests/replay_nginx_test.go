@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authz/limits"
+	"authz/nginx"
 	"authz/replay"
 )
 
@@ -63,7 +64,10 @@ func TestReplayReadsWhatNginxWrites(t *testing.T) {
 	}
 	n.quit(t)
 	slices.Sort(want)
-	conf := n.read(t, "nginx.conf")
+	conf, err := nginx.Parse("nginx.conf", n.read(t, "nginx.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	check := func(log, format string) {
 		t.Helper()
 		o := replay.Options{Limits: set, ReorderUS: 5e6}

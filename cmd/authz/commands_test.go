@@ -64,7 +64,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 		t.Helper()
 		see("authz serve", want, append([]string{"serve", "--limits", file}, flags...)...)
 	}
-	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "get", "reset", "top", "version"`)
+	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "get", "reset", "top", "snippet", "lint", "version"`)
 	see("authz scripts", `expected one of "list", "load"`, "scripts")
 	see("authz", "unexpected argument help", "help")
 	see("authz", "unknown flag --fast", "--fast")

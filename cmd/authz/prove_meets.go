@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -64,20 +63,9 @@ func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
 
 // dependsOnClient says whether the limit, or the allow or deny rule, asks for the client's address or the zone.
 func dependsOnClient(set *limits.Set, limit, rule string) bool {
-	type condition struct{ IP, Zone []string }
-	type text struct {
-		Name          string
-		Match, Unless condition
+	asks := func(named string) func(policyRule) bool {
+		return func(r policyRule) bool { return r.Name == named && r.readsClient() }
 	}
-	var policy struct{ Deny, Allow, Limits []text }
-	if err := json.Unmarshal(set.JSON(), &policy); err != nil {
-		panic("BUG: " + err.Error())
-	}
-	asks := func(named string) func(text) bool {
-		return func(r text) bool {
-			return r.Name == named && len(r.Match.IP)+len(r.Match.Zone)+len(r.Unless.IP)+len(r.Unless.Zone) > 0
-		}
-	}
-	return slices.ContainsFunc(policy.Limits, asks(limit)) ||
-		slices.ContainsFunc(slices.Concat(policy.Deny, policy.Allow), asks(rule))
+	p := policyOf(set)
+	return slices.ContainsFunc(p.Limits, asks(limit)) || slices.ContainsFunc(slices.Concat(p.Deny, p.Allow), asks(rule))
 }

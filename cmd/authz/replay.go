@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/nginx"
 	"authz/replay"
 )
 
@@ -128,15 +129,25 @@ func (f *replayCmd) write(c *console, report *replay.Report) error {
 // formatFrom reads FILE, or FILE:NAME.
 func formatFrom(from string) (*replay.Format, error) {
 	file, name := from, ""
-	text, err := os.ReadFile(file)
-	if colon := strings.LastIndexByte(from, ':'); errors.Is(err, os.ErrNotExist) && colon > 0 {
-		file, name = from[:colon], from[colon+1:]
-		text, err = os.ReadFile(file)
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		if colon := strings.LastIndexByte(from, ':'); colon > 0 {
+			file, name = from[:colon], from[colon+1:]
+		}
 	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	format, err := replay.FormatFrom(string(text), name)
+	conf, err := nginx.Parse(file, string(text))
+	if err != nil {
+		return nil, err
+	}
+	format, err := replay.FormatFrom(conf, name)
+	if err != nil { // perhaps in a file that it includes, if they are here
+		if conf, lacks := nginx.Read(file); lacks == nil {
+			format, err = replay.FormatFrom(conf, name)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

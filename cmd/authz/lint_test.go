@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"authz/nginx"
+)
+
+// Each vector is a configuration, a dashed line, and all that is wrong with it.
+func TestLintFindsWhatTheVectorsSayAndNothingElse(t *testing.T) {
+	vectors, err := filepath.Glob("../../tests/vectors/lint/*.conf")
+	if err != nil || len(vectors) < 20 {
+		t.Fatalf("%d vectors, %v", len(vectors), err)
+	}
+	for _, path := range vectors {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf, want, ok := strings.Cut(string(text), "-----\n")
+		if !ok {
+			t.Fatalf("%s: no dashed line", path)
+		}
+		dir := confFolder(t, conf)
+		args := []string{"lint", filepath.Join(dir, "nginx.conf")}
+		if names, ok := strings.CutPrefix(conf, "# limits: "); ok {
+			names, _, _ = strings.Cut(names, "\n")
+			key := `"` + strings.ReplaceAll(names, ", ", `", "`) + `"`
+			args = append(args, "--limits="+writeFile(t, "limits.toml", "[limit.t]\nkey = ["+key+"]\nmissing = \"skip\"\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"))
+		}
+		code := 0
+		if want != "" {
+			code = 1
+		}
+		if got := command(t, dir+"/", "", args...); got != fmt.Sprintf("exit %d\n%s", code, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", filepath.Base(path), got, want)
+		}
+	}
+}
+
+// confFolder is a folder with this nginx.conf and the shipped includes.
+func confFolder(t testing.TB, conf string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := nginx.Files.ReadDir(".")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "authz"), 0o700)
+	}
+	for _, f := range files {
+		text, _ := nginx.Files.ReadFile(f.Name())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "authz", f.Name()), text, 0o600)
+		}
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// What we ship, and write, has nothing wrong with it.
+func TestLintFindsNothingInOurOwnConfigurations(t *testing.T) {
+	limits := writeFile(t, "limits.toml", tokens)
+	check := func(conf string) {
+		t.Helper()
+		dir := confFolder(t, conf)
+		if got := command(t, dir+"/", "", "lint", filepath.Join(dir, "nginx.conf"), "--limits="+limits); got != "exit 0\n" {
+			t.Errorf("%s\n%s", conf, got)
+		}
+	}
+	for _, name := range []string{"example.conf", "example_degraded.conf"} {
+		text, err := nginx.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(string(text))
+	}
+	for _, args := range [][]string{{"--for=nginx"}, {"--for=nginx", "--dead=open", "--upstream=unix:/run/authz/authz.sock"}, {"--for=openresty", "--redis=unix:/run/redis.sock"}} {
+		_, conf, _ := strings.Cut(command(t, "", "", append([]string{"snippet", limits}, args...)...), "exit 0\n")
+		if conf == "" {
+			t.Errorf("%v: nothing", args)
+		}
+		check("events { }\nhttp {\n" + conf + "}\n")
+	}
+}
+
+func TestWhatIsNoConfigurationIsAnError(t *testing.T) {
+	check := func(want, conf string) {
+		t.Helper()
+		dir := confFolder(t, conf)
+		if got := command(t, dir+"/", "", "lint", filepath.Join(dir, "nginx.conf")); got != "exit 1\nauthz: lint: "+want+"\n" {
+			t.Errorf("%s: got\n%s\nwant\n%s", conf, got, want)
+		}
+	}
+	check("nginx.conf:1: want } at the end", "http {")
+	check("nginx.conf:2: } closes nothing", "http { }\n}")
+	check("nginx.conf:3: want ; after 80", "http {\nserver {\nlisten 80 }\n}")
+	check("nginx.conf:1: ';' without a name before it", ";")
+	check(`nginx.conf:1: want " at the end`, `http { a "b;`)
+	check("nginx.conf:2: include missing.conf: no such file", "http {\ninclude missing.conf;\n}")
+	check("nginx.conf: more than 1000 files, or 50 within each other: does one include itself?", "include nginx.conf;")
+	check("nginx.conf:1: want } at the end", `http { init_by_lua_block { local a = "}`)
+	check("nginx.conf:1: more than 50 braces within each other", strings.Repeat("a {", 60))
+	if got := command(t, "", "", "lint", "/nowhere/nginx.conf"); got != "exit 1\nauthz: lint: open /nowhere/nginx.conf: no such file or directory\n" {
+		t.Error(got)
+	}
+}
+
+func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
+	check := func(want, toml string) {
+		t.Helper()
+		got := command(t, "", "", "snippet", writeFile(t, "limits.toml", toml))
+		var lines []string
+		for line := range strings.Lines(got) {
+			if strings.Contains(line, "$http_") || strings.Contains(line, "limits call zone") || strings.HasPrefix(line, "authz: ") || strings.HasPrefix(line, "header:") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		if got := strings.Join(lines, "\n"); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", toml, got, want)
+		}
+	}
+	limit := func(text string) string {
+		return "[limit.a]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\nmissing = \"skip\"\n" + text + "\n"
+	}
+	check("", login)
+	check("proxy_set_header X-Api-Key $http_x_api_key;", limit(`key = ["header:X-API-Key", "host"]`))
+	check("proxy_set_header Cookie $http_cookie;\nproxy_set_header X-Plan $http_x_plan;\nproxy_set_header X-Units $http_x_units;",
+		limit("key = [\"cookie:session\"]\nmatch = { header = { X-Plan = \"gold\" } }\nunless = { cookie = { staff = \"*\" } }\ncost = \"header:X-Units\"\ncost_max = 5"))
+	check("proxy_set_header User-Agent $http_user_agent;", limit(`key = ["header:Host", "header:X-Real-IP"]`)+"[deny.bots]\nmatch = { header = { User-Agent = \"*bot*\" } }\n")
+	check("# In the location that limits call zone \"export\": set $authz_zone \"export\";", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"export\" }\n")
+	check("authz: snippet: header:x.plan: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -\n"+
+		"header:x_key: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -", limit(`key = ["header:X.Plan", "header:X_Key"]`))
+}
+
+// Whatever the text is, it is read or refused, and lint says what it says.
+func FuzzLint(f *testing.F) {
+	vectors, _ := filepath.Glob("../../tests/vectors/lint/*.conf")
+	for _, path := range vectors {
+		text, _ := os.ReadFile(path)
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		conf, _ := nginx.Parse("nginx.conf", text)
+		for _, w := range lint(conf, []string{"x-api-key", "cookie"}) {
+			if w.File != "nginx.conf" || w.Line < 1 || w.Line > 1+strings.Count(text, "\n") {
+				t.Errorf("%q: %+v is nowhere in it", text, w)
+			}
+		}
+	})
+}
