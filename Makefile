@@ -17,6 +17,15 @@ unit:
 	go test -race -timeout 20m ./...
 	cd tests/bench && go test ./...
 
+# A static binary, bin/authz. VERSION=1.2.3 is what it says of itself; two builds of one commit are the same bytes.
+VERSION ?= 0.0.0~dev
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o bin/authz ./cmd/authz
+
+# bin/authz_VERSION_amd64.deb (GOARCH=arm64 for others), by nfpm.
+deb: build
+	deploy/deb/build $(VERSION)
+
 fuzz:
 	.ci/fuzz 20000x
 

@@ -21,19 +21,29 @@ type adminFlags struct {
 
 // ask sends a request to the admin listener and reads the answer into answer.
 func (f *adminFlags) ask(method, path string, values url.Values, answer any) error {
-	client, base := http.DefaultClient, f.Admin
+	response, err := f.send(method, path, values)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return readAnswer(f.Admin, response, answer)
+}
+
+// send is ask, whose answer is the caller's to read and to close.
+func (f *adminFlags) send(method, path string, values url.Values) (*http.Response, error) {
+	client, base := &http.Client{Timeout: 10 * time.Second}, f.Admin
 	switch socket, isUnix := strings.CutPrefix(f.Admin, "unix:"); {
 	case isUnix:
 		base = "http://localhost"
-		client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}}}
+		}}
 	case !strings.Contains(f.Admin, "://"):
 		base = "http://" + f.Admin
 	}
 	request, err := http.NewRequest(method, strings.TrimSuffix(base, "/")+path, strings.NewReader(values.Encode()))
 	if err != nil {
-		return fmt.Errorf("--admin=%s: want host:port, an http:// URL or unix:/path", f.Admin)
+		return nil, fmt.Errorf("--admin=%s: want host:port, an http:// URL or unix:/path", f.Admin)
 	}
 	if method == http.MethodGet {
 		request.URL.RawQuery, request.Body, request.ContentLength = values.Encode(), nil, 0
@@ -43,22 +53,19 @@ func (f *adminFlags) ask(method, path string, values url.Values, answer any) err
 	if f.AdminTokenFile != "" {
 		token, err := readToken(f.AdminTokenFile)
 		if err != nil {
-			return fmt.Errorf("--admin-token-file=%w", err)
+			return nil, fmt.Errorf("--admin-token-file=%w", err)
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	response, err := client.Do(request.WithContext(ctx))
+	response, err := client.Do(request)
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return fmt.Errorf("--admin=%s: %w; is authz serve running, with this --admin?", f.Admin, err)
+		return nil, fmt.Errorf("--admin=%s: %w; is authz serve running, with this --admin?", f.Admin, err)
 	}
-	defer response.Body.Close()
-	return readAnswer(f.Admin, response, answer)
+	return response, nil
 }
 
 func readAnswer(from string, response *http.Response, answer any) error {

@@ -64,7 +64,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 		t.Helper()
 		see("authz serve", want, append([]string{"serve", "--limits", file}, flags...)...)
 	}
-	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "get", "reset", "top", "snippet", "lint", "version"`)
+	see("authz", `expected one of "serve", "check", "explain", "compile", "replay", "scripts", "doctor", "prove", "get", "reset", "top", "ready", "snippet", "lint", "version"`)
 	see("authz scripts", `expected one of "list", "load"`, "scripts")
 	see("authz", "unexpected argument help", "help")
 	see("authz", "unknown flag --fast", "--fast")
@@ -284,7 +284,7 @@ func TestScriptsAreListedWithTheirSHA(t *testing.T) {
 }
 
 func TestVersionNamesGoToo(t *testing.T) {
-	if got := command(t, "", "", "version"); !strings.HasPrefix(got, "exit 0\nauthz ") || !strings.HasSuffix(got, " "+runtime.Version()+"\n") {
+	if got := command(t, "", "", "version"); !strings.HasPrefix(got, "exit 0\nauthz ") || !strings.HasSuffix(got, " "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+"\n") {
 		t.Errorf("got %q", got)
 	}
 }

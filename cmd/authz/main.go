@@ -27,10 +27,12 @@ type commands struct {
 	Get     getCmd     `cmd:"" set:"without=" help:"Show what a bucket holds now."`
 	Reset   resetCmd   `cmd:"" set:"without=" help:"Let somebody in again: delete a bucket, with --yes."`
 	Top     topCmd     `cmd:"" help:"Show who is refused most."`
+	Ready   readyCmd   `cmd:"" help:"Ask a running authz serve whether it serves: exit 0 if so, 1 if not."`
 	Snippet snippetCmd `cmd:"" help:"Write the nginx configuration for limits files."`
 	Lint    lintCmd    `cmd:"" help:"Say what in an nginx configuration bypasses a check or spoils its answer: exit 0 if nothing, 1 with all of it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 
+	Man         manFlag          `hidden:"" env:"-" help:"Write the man page."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version." env:"-"`
 }
 

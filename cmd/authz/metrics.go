@@ -92,8 +92,8 @@ func newMetrics() *metrics {
 	m.reloadTime = m.gauge("authz_limits_last_reload_success_timestamp_seconds", "When the limits were last loaded.")
 	m.limits = m.gauge("authz_limits", "Limits in force.")
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authz_build_info", Help: "The version that runs; always 1."},
-		[]string{"version", "goversion"})
-	build.WithLabelValues(version(), runtime.Version()).Set(1)
+		[]string{"version", "revision", "goversion"})
+	build.WithLabelValues(version(), revision(), runtime.Version()).Set(1)
 	r.MustRegister(m.storeTime, build)
 	return m
 }
