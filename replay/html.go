@@ -12,7 +12,13 @@ import (
 //go:embed report.html
 var page string
 
+// Style is how pages of authz look, in light and dark.
+//
+//go:embed style.css
+var Style string
+
 var pages = template.Must(template.New("report").Funcs(template.FuncMap{
+	"style":           func() template.CSS { return template.CSS(Style) },
 	"picture":         newPicture,
 	"notes":           func(of interface{ notes() []string }) []string { return of.notes() },
 	"title":           LimitReport.title,

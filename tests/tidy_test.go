@@ -17,7 +17,7 @@ import (
 // arrows are what each room may import beside the standard library: rooms of ours, and modules with all
 // that is in them.
 var arrows = map[string][]string{
-	"cmd/authz": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff", "github.com/fsnotify/fsnotify",
+	"cmd/authz": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus/client_golang", "github.com/valyala/fasthttp"},
 	"store":        {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
 	"limits":       {"github.com/BurntSushi/toml"},
@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"nginx":        {},
 	"redisscripts": {},
 	"tests": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2",
-		"github.com/rs/zerolog", "go.yaml.in/yaml/v3"},
+		"github.com/rs/zerolog", "go.yaml.in/yaml/v3", "github.com/chromedp"},
 }
 
 func TestTheRoomsImportOnlyAsTheArrowsSay(t *testing.T) {

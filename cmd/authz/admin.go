@@ -37,6 +37,7 @@ func (a *admin) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /bucket", a.reads(a.getBucket))
 	mux.Handle("GET /top", a.reads(a.getTop))
+	a.pageRoutes(mux)
 	mux.Handle("POST /reset", a.writes(a.postReset))
 	return mux
 }

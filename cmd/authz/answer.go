@@ -25,6 +25,8 @@ type service struct {
 
 	refusals *store.Refusals // nil: the store is asked every time
 	refused  *refusedKeys
+	history  history
+	lastLoad atomic.Pointer[lastLoad]
 
 	peers   peers
 	style   headerStyle
@@ -166,7 +168,7 @@ func (s *service) conclude(q *request, checks []limits.Check, results []store.Re
 		}
 		counters := q.rules.of(c.Limit)
 		counters.admitted.Inc()
-		if r.Remaining < c.Rate.Size(c.Limit.Algorithm)/nearShare {
+		if r.Remaining*nearShare < c.Rate.Size(c.Limit.Algorithm) {
 			counters.near.Inc()
 		}
 	}

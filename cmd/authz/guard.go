@@ -48,15 +48,20 @@ func (g *guard) reads(next http.HandlerFunc) http.Handler {
 func (g *guard) writes(next http.HandlerFunc) http.Handler {
 	return g.reads(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.mayWrite(r); err != nil {
-			g.denied.Inc()
-			if g.warned.now() {
-				g.log.Warn("write refused on the admin listener", "peer", r.RemoteAddr, "error", err.Error())
-			}
+			g.refuseWrite(r, err)
 			answerJSON(w, nil, err)
 			return
 		}
 		next(w, r)
 	})
+}
+
+// refuseWrite counts and logs that somebody may not.
+func (g *guard) refuseWrite(r *http.Request, err error) {
+	g.denied.Inc()
+	if g.warned.now() {
+		g.log.Warn("write refused on the admin listener", "peer", r.RemoteAddr, "error", err.Error())
+	}
 }
 
 // A deniedError is answered with 403.

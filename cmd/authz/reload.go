@@ -28,18 +28,29 @@ type reloader struct {
 	log     *slog.Logger
 }
 
+// lastLoad is when the limits in force were read, and what was wrong with those that were read since.
+type lastLoad struct {
+	at  time.Time
+	err string
+}
+
 // load applies the files whole, or not at all. Buckets are not touched: what was used stays used.
 func (r *reloader) load() error {
 	set, err := limits.Load(r.prefix, r.paths...)
 	if err != nil {
 		r.service.metrics.reloaded.Set(0)
+		if last := r.service.lastLoad.Load(); last != nil {
+			r.service.lastLoad.Store(&lastLoad{last.at, err.Error()})
+		}
 		return err
 	}
 	if before := r.service.rules.Load(); before != nil {
 		r.service.metrics.forget(before.set, set)
 	}
 	r.service.rules.Store(newRules(set, r.service.metrics))
-	r.service.metrics.loaded(len(set.Limits()), time.Now())
+	now := time.Now()
+	r.service.metrics.loaded(len(set.Limits()), now)
+	r.service.lastLoad.Store(&lastLoad{at: now})
 	return nil
 }
 

@@ -149,6 +149,7 @@ func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draini
 	defer cancel()
 	defer r.start(stop)()
 	go s.refused.watch(stop)
+	go s.history.watch(stop, s)
 	server := s.server()
 	broken := make(chan error, len(listeners))
 	for _, l := range listeners {

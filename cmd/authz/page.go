@@ -1,0 +1,264 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"authz/limits"
+	"authz/replay"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"micros": micros}).Parse(pageText))
+
+// A pageView is all that the page says.
+type pageView struct {
+	Version, Now string
+	Store        string
+	StoreIsWell  bool
+	Breaker      string // "" without Redis
+	Loaded       string
+	LoadError    string
+	Limits       []shownLimit
+	TopMinute    []refusedKey
+	TopHour      []refusedKey
+	ReadOnly     string // why nothing can be changed here, if so
+	WantsToken   bool
+
+	Limit, Key string // of the form for a bucket
+	Bucket     *bucket
+	Reset      string // what came of one
+	Error      string
+
+	Request, IP, Zone string // of the form for a request
+	Explained         *shownExplanation
+}
+
+// A shownLimit is a limit and how it does.
+type shownLimit struct {
+	Name, Numbers, By string
+	Shadow            bool
+	Admitted, Refused string // a second, in the last minute
+	Near              string // share of what was admitted, since the start
+	Chart             chart
+}
+
+// A shownExplanation is which rules meet a request.
+type shownExplanation struct {
+	Verdict string
+	Buckets []bucket
+	Errors  []string
+}
+
+// safe are the headers that keep what is shown from being more than text.
+func safe(w http.ResponseWriter, contentType string) {
+	h := w.Header()
+	h.Set("Content-Type", contentType+"; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
+// pageRoutes are those of the page.
+func (a *admin) pageRoutes(mux *http.ServeMux) {
+	file := func(contentType, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			safe(w, contentType)
+			fmt.Fprint(w, text)
+		}
+	}
+	mux.Handle("GET /page.css", file("text/css", replay.Style+pageStyle))
+	mux.Handle("GET /page.js", file("text/javascript", pageScript))
+	mux.Handle("GET /{$}", a.reads(a.getPage))
+	mux.Handle("POST /explain", a.reads(a.postExplain))
+	mux.Handle("POST /page/reset", a.reads(a.postPageReset))
+}
+
+// getPage shows the page, with a bucket if the URL names one.
+func (a *admin) getPage(w http.ResponseWriter, r *http.Request) {
+	s := a.show(r)
+	if s.Limit = r.FormValue("limit"); s.Limit != "" {
+		s.Key = r.FormValue("key")
+		a.showBucket(r, s)
+	}
+	a.render(w, http.StatusOK, s)
+}
+
+func (a *admin) showBucket(r *http.Request, s *pageView) {
+	found, err := a.now().look(r.Context(), s.Limit, s.Key)
+	if err != nil {
+		s.Error = err.Error()
+		return
+	}
+	s.Bucket, s.Key = &found, found.Key
+}
+
+// postExplain says which rules meet a pasted request, and what their buckets hold.
+func (a *admin) postExplain(w http.ResponseWriter, r *http.Request) {
+	s := a.show(r)
+	s.Request, s.IP, s.Zone = r.PostFormValue("request"), r.PostFormValue("ip"), r.PostFormValue("zone")
+	status := http.StatusOK
+	if explained, err := a.explain(r, s); err != nil {
+		s.Error, status = err.Error(), http.StatusBadRequest
+	} else {
+		s.Explained = explained
+	}
+	a.render(w, status, s)
+}
+
+func (a *admin) explain(r *http.Request, s *pageView) (*shownExplanation, error) {
+	q, err := pasted(s.Request, s.IP, s.Zone)
+	if err != nil {
+		return nil, err
+	}
+	nowUS, err := q.when()
+	if err != nil {
+		return nil, err
+	}
+	var m limits.Match
+	b := a.now()
+	readable, err := q.match(b.set, nowUS, &m)
+	if err != nil {
+		return nil, err
+	}
+	if !readable {
+		return &shownExplanation{Verdict: "blocked: nginx answers 400 to this uri"}, nil
+	}
+	var text strings.Builder
+	tell(&text, &m, nowUS)
+	e := &shownExplanation{Verdict: strings.TrimSpace(text.String())}
+	for i := range m.Checks {
+		found, err := b.look(r.Context(), m.Checks[i].Limit.Name, string(m.Checks[i].Key))
+		if err != nil {
+			e.Errors = append(e.Errors, err.Error())
+			continue
+		}
+		e.Buckets = append(e.Buckets, found)
+	}
+	return e, nil
+}
+
+// postPageReset resets a bucket, and shows it.
+func (a *admin) postPageReset(w http.ResponseWriter, r *http.Request) {
+	limit, key := r.PostFormValue("limit"), r.PostFormValue("key")
+	err := a.mayWrite(r)
+	if err == nil {
+		_, err = a.reset(r)
+	} else {
+		a.refuseWrite(r, err)
+	}
+	if err == nil { // a reload of what follows resets nothing
+		http.Redirect(w, r, "/?"+url.Values{"limit": {limit}, "key": {key}}.Encode()+"#bucket", http.StatusSeeOther)
+		return
+	}
+	s := a.show(r)
+	s.Limit, s.Key = limit, key
+	a.showBucket(r, s)
+	s.Error = err.Error()
+	a.render(w, statusOf(err), s)
+}
+
+func (a *admin) render(w http.ResponseWriter, status int, s *pageView) {
+	var text strings.Builder
+	if err := page.Execute(&text, s); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	safe(w, "text/html")
+	w.WriteHeader(status)
+	fmt.Fprint(w, text.String())
+}
+
+// show is the page without anything asked for.
+func (a *admin) show(r *http.Request) *pageView {
+	now := time.Now()
+	s := &pageView{Version: build(), Now: now.UTC().Format(time.RFC3339), Store: a.storeState(r.Context()), WantsToken: !a.unix}
+	s.StoreIsWell = s.Store == "memory" || strings.HasSuffix(s.Store, "answers")
+	if a.buckets.redis != nil {
+		if s.Breaker = "closed"; a.buckets.redis.Unreachable() != nil {
+			s.Breaker = "open: Redis is not asked, on_error decides"
+		}
+	}
+	if load := a.lastLoad.Load(); load != nil {
+		s.Loaded, s.LoadError = load.at.UTC().Format(time.RFC3339), load.err
+	}
+	if !a.unix && a.tokenFile == "" {
+		s.ReadOnly = "Nothing can be changed here: authz serve has no --admin-token-file."
+	}
+	rules := a.rules.Load()
+	for _, l := range rules.set.Limits() {
+		s.Limits = append(s.Limits, a.showLimit(rules, l, now.UnixMicro()))
+	}
+	s.TopMinute, s.TopHour = a.refused.top(time.Minute, sinceStart(), 10), a.refused.top(time.Hour, sinceStart(), 10)
+	return s
+}
+
+func (a *admin) showLimit(rules *rules, l *limits.Limit, nowUS int64) shownLimit {
+	rate, schedule := l.InForce(nowUS)
+	text := l.Algorithm.String() + ", " + rate.String()
+	if rate.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", rate.Burst)
+	}
+	h := a.history.of(l.Name)
+	s := shownLimit{Name: l.Name, Numbers: text, By: schedule, Shadow: l.Shadow, Admitted: perSecond(lastMinute(&h.admitted)),
+		Refused: perSecond(lastMinute(&h.refused)), Chart: newChart(&h)}
+	if admitted := valueOf(rules.of(l).admitted); admitted > 0 {
+		s.Near = fmt.Sprintf("%.0f%%", 100*valueOf(rules.of(l).near)/admitted)
+	}
+	return s
+}
+
+// perSecond is a rate for people.
+func perSecond(rate float64) string {
+	switch {
+	case rate == 0:
+		return "0"
+	case rate < 10:
+		return fmt.Sprintf("%.2f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+// A chart is admitted and, above that, refused requests over the last ten minutes.
+type chart struct {
+	Admitted, Refused string // paths
+	Most              string // a second
+}
+
+const chartWidth, chartHeight = 240, 36
+
+func newChart(h *limitHistory) chart {
+	most := 0.0
+	for i := range h.admitted {
+		most = max(most, h.admitted[i]+h.refused[i])
+	}
+	c := chart{Most: perSecond(most / sampleEvery.Seconds())}
+	if most == 0 {
+		return c
+	}
+	path := func(height func(i int) float64) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "M0 %d", chartHeight)
+		for i := range historySamples {
+			fmt.Fprintf(&b, " V%.1f h%d", chartHeight-height(i)/most*chartHeight, chartWidth/historySamples)
+		}
+		fmt.Fprintf(&b, " V%d Z", chartHeight)
+		return b.String()
+	}
+	c.Refused = path(func(i int) float64 { return h.admitted[i] + h.refused[i] })
+	c.Admitted = path(func(i int) float64 { return h.admitted[i] })
+	return c
+}
