@@ -68,6 +68,9 @@ func compareRun(t *testing.T, dir string, serving *authzServer, command, want st
 	cmd := exec.Command("sh", "-c", ask)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(authzBinary(t))+":"+os.Getenv("PATH"))
+	if serving != nil {
+		cmd.Env = append(cmd.Env, "AUTHZ_ADMIN="+serving.admin)
+	}
 	out, err := cmd.CombinedOutput()
 	if got := shape(string(out)); err != nil || got != shape(want) {
 		t.Errorf("%s: %v, prints\n%s\nwant\n%s\nthat is\n%s\nagainst\n%s", command, err, out, want, got, shape(want))

@@ -47,8 +47,8 @@ func TestTheCommandsOfTheReadmePrintWhatItShows(t *testing.T) {
 		return regexp.MustCompile(`(Retry-After: |;t=)\d+`).ReplaceAllString(strings.TrimSpace(text), "${1}60")
 	}
 	consoles := blocks(readme(t), "console")
-	if len(consoles) != 4 {
-		t.Fatalf("%d console blocks, want 4", len(consoles))
+	if len(consoles) != 5 {
+		t.Fatalf("%d console blocks, want 5", len(consoles))
 	}
 	for i, block := range consoles {
 		command, want, _ := strings.Cut(strings.TrimPrefix(block, "$ "), "\n")
