@@ -140,3 +140,27 @@ func TestTheIdentityOfAnyRequestIsAKeyThatCanBeWritten(t *testing.T) {
 		t.Fatalf("%d checks were looked at", n)
 	}
 }
+
+// Whatever a person writes, it is a key that a request could have, or an error; and what is said of it is the way back.
+func FuzzCheckOf(f *testing.F) {
+	set := load(f, writtenLimits)
+	for _, key := range []string{"203.0.113.9", "ip=2001:db8::/64", "k1", "sha256:00", "ip=192.0.2.1|path=/login|host=a|query:user=%7C", "", "*0123456789abcdef0123456789abcdef", "a{b}|c"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		for _, l := range set.Limits() {
+			c, err := set.CheckOf(l.Name, key, 0)
+			if err != nil {
+				continue
+			}
+			identity := string(c.Identity())
+			again, err := set.CheckOf(l.Name, identity, 0)
+			if err != nil || string(again.Key) != string(c.Key) {
+				t.Errorf("%s %q: %s, and by its identity %s, %v", l.Name, key, c.Key, again.Key, err)
+			}
+			if strings.Count(string(c.Key), "{") != 1 || strings.Count(string(c.Key), "}") != 1 || len(identity) > longestIdentity {
+				t.Errorf("%s %q: %s", l.Name, key, c.Key)
+			}
+		}
+	})
+}

@@ -44,7 +44,7 @@ func (a *admin) handler() http.Handler {
 
 // server serves them on a listener.
 func (a *admin) server() *http.Server {
-	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
 // now is the buckets by the limits in force.

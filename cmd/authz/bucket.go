@@ -82,15 +82,23 @@ func (b *buckets) reset(ctx context.Context, limit, key, who string) (r resetBuc
 	}
 	if b.redis == nil {
 		r.Deleted = b.memory.Delete([]byte(r.RedisKey))
-	} else if r.Deleted, err = store.Delete(ctx, b.redis, r.RedisKey); err != nil {
-		return r, fmt.Errorf("DEL %s: %s", r.RedisKey, advice(err))
-		// The epoch comes after it, so that nobody remembers anew what was said of the bucket that is gone.
-	} else if err = store.Set(ctx, b.redis, b.epoch, rand.Text(), epochLife); err != nil {
-		return r, fmt.Errorf("%s is deleted, but SET %s: %s: those who remember a refusal go on until it is over; reset once more",
-			r.RedisKey, b.epoch, advice(err))
+	} else if r.Deleted, err = b.deleteInRedis(ctx, r.RedisKey); err != nil {
+		return r, err
 	}
 	b.log.Info("bucket reset", "limit", r.Limit, "key", r.Key, "redis_key", r.RedisKey, "deleted", r.Deleted, "by", who)
 	return r, nil
+}
+
+// deleteInRedis deletes the key, and then writes another epoch: nobody remembers anew what was said of a bucket that is
+// gone.
+func (b *buckets) deleteInRedis(ctx context.Context, key string) (existed bool, err error) {
+	if existed, err = store.Delete(ctx, b.redis, key); err != nil {
+		return false, fmt.Errorf("DEL %s: %s", key, advice(err))
+	}
+	if err = store.Set(ctx, b.redis, b.epoch, rand.Text(), epochLife); err != nil {
+		return existed, fmt.Errorf("%s is deleted, but SET %s: %s: those who remember a refusal go on until it is over; reset once more", key, b.epoch, advice(err))
+	}
+	return existed, nil
 }
 
 // epochLife is how long an epoch is kept: the next one is another text, and who finds none changes nothing.
