@@ -14,18 +14,22 @@ import (
 	"time"
 )
 
-// listen opens host:port or unix:/path.
+// listen opens host:port or unix:/path, for fasthttp.
 func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, error) {
+	l, err := openListener(addr, mode)
+	if err != nil {
+		return nil, err
+	}
+	return &patient{Listener: l, log: log}, nil
+}
+
+func openListener(addr string, mode fs.FileMode) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(addr, "unix:")
 	if !isUnix {
 		if err := wantHostPort(addr); err != nil {
 			return nil, err
 		}
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		return &patient{Listener: l, log: log}, nil
+		return net.Listen("tcp", addr)
 	}
 	if path == "" {
 		return nil, errors.New("want unix:/path")
@@ -44,7 +48,7 @@ func listen(addr string, mode fs.FileMode, log *slog.Logger) (net.Listener, erro
 		l.Close()
 		return nil, err
 	}
-	return &patient{Listener: l, log: log}, nil
+	return l, nil
 }
 
 // wantHostPort says what is right, if addr is not even in the form of it.

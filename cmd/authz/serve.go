@@ -194,7 +194,7 @@ func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool)
 			return nil, fmt.Errorf("--admin-token-file=%w", err)
 		}
 	}
-	l, err := listen(f.Admin, fs.FileMode(f.SocketMode), s.log)
+	l, err := openListener(f.Admin, fs.FileMode(f.SocketMode))
 	if err != nil {
 		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
 	}
