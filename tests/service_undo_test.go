@@ -117,7 +117,11 @@ func TestABucketInRedisIsResetOverASocket(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	socket := "unix:" + filepath.Join(socketDir(t), "admin.sock")
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.account(t, "authz"), "--redis-timeout=20s", "--admin="+socket)
+	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.account(t, "authz"), "--redis-timeout=20s", "--admin="+socket,
+		"--socket-mode=0600")
+	if info, err := os.Stat(strings.TrimPrefix(socket, "unix:")); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, %v, want a socket of mode 0600", info.Mode(), err)
+	}
 	isUndone(t, a, "--admin="+socket)
 }
 
@@ -286,4 +290,6 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 	}
 	send(`403 {"error":"--admin-token-file=`+token+`: no such file or directory"}`, a, "POST", "/reset", form)
 	same(t, fmt.Sprint(a.counted(t, "authz_admin_denied_total")), "8")
+	a.await(t, `level=WARN msg="write refused on the admin listener" peer=`)
+	same(t, fmt.Sprint(strings.Count(a.logged(), "write refused"), strings.Contains(a.logged(), adminToken)), "1 false")
 }
