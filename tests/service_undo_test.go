@@ -48,7 +48,9 @@ const undoLimits = `
 	algorithm = "token_bucket"
 	rate      = "3/d"
 	[override.plan."s3cr3t"]
-	rate      = "4/d"
+	rate      = "4/d"`
+
+const undoneLimits = undoLimits + `
 	[limit.cold]
 	match     = { path = "/cold" }
 	key       = ["ip"]
@@ -56,7 +58,7 @@ const undoLimits = `
 	rate      = "10/d"
 	initial   = 0.4`
 
-// isUndone uses up login of 192.0.2.7 and has it reset, while 192.0.2.8 stays refused; and a secret's bucket.
+// isUndone, of an authz with undoneLimits, uses up login of 192.0.2.7 and has it reset, while 192.0.2.8 stays refused; and a secret's bucket.
 func isUndone(t *testing.T, a *authzServer, where ...string) {
 	t.Helper()
 	ask := func(path, header string) string { return a.checker().check(t, "GET "+path, []string{header}) }
@@ -106,7 +108,7 @@ func isUndone(t *testing.T, a *authzServer, where ...string) {
 
 func TestABucketInMemoryIsLookedAtAndReset(t *testing.T) {
 	t.Parallel()
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--admin-token-file="+tokenFile(t))
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--admin-token-file="+tokenFile(t))
 	isUndone(t, a, "--admin=http://"+a.admin, "--admin-token-file="+tokenFile(t))
 	a.await(t, "bucket reset")
 	same(t, regexp.MustCompile(`level=INFO msg="bucket reset".* by="`).FindString(a.logged()), `level=INFO msg="bucket reset" limit=login key="ip=192.0.2.7" redis_key="authz:v1:{ip=192.0.2.7}:login:sw" deleted=true by="`)
@@ -117,7 +119,7 @@ func TestABucketInRedisIsResetOverASocket(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	socket := "unix:" + filepath.Join(socketDir(t), "admin.sock")
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.account(t, "authz"), "--redis-timeout=20s", "--admin="+socket,
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--redis="+r.account(t, "authz"), "--redis-timeout=20s", "--admin="+socket,
 		"--socket-mode=0600")
 	if info, err := os.Stat(strings.TrimPrefix(socket, "unix:")); err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("%v, %v, want a socket of mode 0600", info.Mode(), err)
@@ -137,7 +139,7 @@ func (r *redisServer) account(t testing.TB, name string, more ...any) string {
 func TestABucketIsResetStraightInRedis(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
-	file := limitsFile(t, undoLimits)
+	file := limitsFile(t, undoneLimits)
 	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
 	isUndone(t, a, "--limits="+file, "--redis="+r.account(t, "authz"))
 
@@ -156,7 +158,7 @@ func TestABucketIsResetStraightInRedis(t *testing.T) {
 func TestABucketInAClusterIsReset(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+c.account(t, "authz", clusterAccount(t)...), "--redis-timeout=20s",
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--redis="+c.account(t, "authz", clusterAccount(t)...), "--redis-timeout=20s",
 		"--admin-token-file="+tokenFile(t))
 	isUndone(t, a, "--admin="+a.admin, "--admin-token-file="+tokenFile(t))
 }
@@ -274,7 +276,7 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 	send(`403 {"error":"want authz serve --admin-token-file=FILE, or --admin=unix:/path: nothing can be changed here without"}`, open, "POST", "/reset", form, bearer)
 	form.Set("token", adminToken)
 	send(done, a, "POST", "/reset", form)
-	send(`400 {"error":"limit \"x\": no such limit, want one of cold, login, plan"}`, a, "GET", "/bucket?limit=x", nil)
+	send(`400 {"error":"limit \"x\": no such limit, want one of login, plan"}`, a, "GET", "/bucket?limit=x", nil)
 	const where = "--admin=127.0.0.1:"
 	_, port, _ := strings.Cut(a.admin, ":")
 	exactly(t, "exit 1\nauthz: reset: want the token of --admin-token-file\n", "reset", "login", "192.0.2.7", "--yes", where+port)
