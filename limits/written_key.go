@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -16,7 +17,8 @@ import (
 //   - an identity, as explain and logs say it: ip=203.0.113.9;
 //   - the whole Redis key.
 //
-// The error says what is wrong, and what a key of the limit looks like.
+// The error says what is wrong, and what a key of the limit looks like; of a limit by secrets it has what was written as
+// a digest. An identity that is a digest as a whole does not tell which override would be its.
 func (s *Set) CheckOf(limit, key string, nowUS int64) (Check, error) {
 	var l *Limit
 	names := make([]string, len(s.limits))
@@ -30,14 +32,14 @@ func (s *Set) CheckOf(limit, key string, nowUS int64) (Check, error) {
 	}
 	identity, parts, ip, err := s.readKey(&l.keying, key)
 	if err != nil {
-		return Check{}, fmt.Errorf("limit.%s: key %q: %w", l.Name, key, err)
+		return Check{}, fmt.Errorf("limit.%s: key %s: %w", l.Name, s.shown(&l.keying, key), err)
 	}
 	rate, _ := l.InForce(nowUS)
 	if o := l.keying.overrides; o != nil && parts != nil {
 		rate = o.rateOf(ip, s.restOf(&l.keying, parts), rate)
 	}
 	if rate.Unlimited || rate.Count == 0 {
-		return Check{}, fmt.Errorf("limit.%s: key %q: its rate is %s, for which nothing is counted", l.Name, key, rate)
+		return Check{}, fmt.Errorf("limit.%s: key %s: its rate is %s, for which nothing is counted", l.Name, s.shown(&l.keying, key), rate)
 	}
 	return Check{Limit: l, Rate: rate, Key: []byte(l.keying.head + identity + l.keying.tail), Cost: 1}, nil
 }
@@ -56,9 +58,12 @@ func (s *Set) readKey(k *keying, key string) (identity string, parts []string, i
 	if isShortDigest(key) {
 		return key, nil, ip, nil
 	}
-	words := strings.Split(key, "|")
+	words := []string{key}
+	if len(k.parts) > 1 {
+		words = strings.Split(key, "|")
+	}
 	if len(words) != len(k.parts) {
-		return "", nil, ip, fmt.Errorf("%d parts, want %s", len(words), s.likeThis(k))
+		return "", nil, ip, fmt.Errorf("its number of parts is %d, want %d, such as %s", len(words), len(k.parts), s.likeThis(k))
 	}
 	for i, at := range k.parts {
 		text, addr, err := s.readPart(k, at, words[i])
@@ -95,20 +100,20 @@ func (s *Set) readPart(k *keying, at int, word string) (text string, ip netip.Ad
 				return p.head + known, ip, nil
 			}
 		}
-		return "", ip, fmt.Errorf("%q is no pattern of match.path, want %s", value, strings.Join(p.texts, " or "))
+		return "", ip, fmt.Errorf("%s is no pattern of match.path, want %s", s.shown(k, value), strings.Join(p.texts, " or "))
 	case value == "" && k.missing != missingShare:
 		return "", ip, fmt.Errorf("nothing for %s, want %s", strings.TrimSuffix(p.head, "="), s.likeThis(k))
 	case named && isShortDigest(value):
 		return p.head + value, ip, nil
 	case p.secret && strings.HasPrefix(value, digestPrefix):
 		if !isDigest(value) {
-			return "", ip, fmt.Errorf("%q, want sha256: and 64 hex digits", value)
+			return "", ip, errors.New("want sha256: and 64 hex digits")
 		}
 		return string(appendOverrideValue(nil, p, strings.ToLower(value))), ip, nil
 	case named:
 		raw, ok := unescape(value)
 		if !ok {
-			return "", ip, fmt.Errorf("%q, want %%XX only as an escape of two hex digits", value)
+			return "", ip, fmt.Errorf("%s, want %%XX only as an escape of two hex digits", s.shown(k, value))
 		}
 		return string(appendValue([]byte(p.head), raw, p.secret)), ip, nil
 	}
@@ -131,7 +136,7 @@ func (s *Set) readIP(k *keying, head, value string) (text string, ip netip.Addr,
 			return "", ip, fmt.Errorf("%s has many buckets, want an address, or a group such as %s", value, group)
 		}
 	} else if !ok {
-		return "", ip, fmt.Errorf("%q is no address, want %s", value, s.likeThis(k))
+		return "", ip, fmt.Errorf("%s is no address, want %s", s.shown(k, value), s.likeThis(k))
 	}
 	return string(appendIP([]byte(head), ip, s.spec.ipv4Prefix, s.spec.ipv6Prefix)), ip, nil
 }
@@ -150,7 +155,21 @@ func (s *Set) likeThis(k *keying) string {
 		}
 		values, identity = append(values, value), append(identity, p.head+value)
 	}
-	return fmt.Sprintf("%q, or what explain says of it: %q", strings.Join(values, "|"), strings.Join(identity, "|"))
+	text := fmt.Sprintf("%q, or what explain says of it: %q", strings.Join(values, "|"), strings.Join(identity, "|"))
+	if k.missing == missingIP {
+		text += "; ip=203.0.113.9 stands for a part that is missing"
+	}
+	return text
+}
+
+// shown is what somebody has written of a key, which may be a secret that stands at the wrong place.
+func (s *Set) shown(k *keying, text string) string {
+	for _, at := range k.parts {
+		if s.parts[at].secret && text != "" {
+			return string(appendDigest(nil, []byte(text)))
+		}
+	}
+	return strconv.Quote(text)
 }
 
 // restOf is appendRest, of parts that were written.

@@ -41,6 +41,12 @@ const writtenLimits = `
 	from  = "2026-01-01T00:00"
 	until = "2026-01-02T00:00"
 	zone  = "UTC"
+	[limit.session]
+	match     = { path = "/session" }
+	key       = ["ip", "cookie:sid"]
+	missing   = "skip"
+	algorithm = "fixed_window"
+	rate      = "6/m"
 	[limit.none]
 	key       = ["ip"]
 	algorithm = "fixed_window"
@@ -75,8 +81,8 @@ func TestAKeyThatAPersonHasWrittenIsARequests(t *testing.T) {
 	check(`limit.login: key "2001:db8:1::/48": 2001:db8:1::/48 has many buckets, want an address, or a group such as 2001:db8:1::/64`, "login", "2001:db8:1::/48")
 	check(`limit.login: key "ann": "ann" is no address, want "203.0.113.9", or what explain says of it: "ip=203.0.113.9"`, "login", "ann")
 	check(`limit.login: key "": "" is no address, want "203.0.113.9", or what explain says of it: "ip=203.0.113.9"`, "login", "")
-	check(`limit.login: key "192.0.2.1|x": 2 parts, want "203.0.113.9", or what explain says of it: "ip=203.0.113.9"`, "login", "192.0.2.1|x")
-	check(`limit "logn": no such limit, want one of all, both, login, none, plan`, "logn", "x")
+	check(`limit.login: key "192.0.2.1|x": "192.0.2.1|x" is no address, want "203.0.113.9", or what explain says of it: "ip=203.0.113.9"`, "login", "192.0.2.1|x")
+	check(`limit "logn": no such limit, want one of all, both, login, none, plan, session`, "logn", "x")
 
 	digest := func(value string) string { return "header:x-api-key=" + string(appendDigest(nil, []byte(value))) }
 	check(digest("k1")+" 7/s", "plan", "k1")
@@ -85,8 +91,10 @@ func TestAKeyThatAPersonHasWrittenIsARequests(t *testing.T) {
 	check(digest("k1")+" 7/s", "plan", fmt.Sprintf("sha256:%X", sha256.Sum256([]byte("k1"))))
 	check(digest("k2")+" 100/s", "plan", "k2")
 	check("ip=203.0.113.9 100/s", "plan", "ip=203.0.113.9")
-	check(`limit.plan: key "sha256:12": "sha256:12", want sha256: and 64 hex digits`, "plan", "sha256:12")
-	check(`limit.plan: key "": nothing for header:x-api-key, want "VALUE", or what explain says of it: "header:x-api-key=VALUE"`, "plan", "")
+	check(digest("k|1")+" 100/s", "plan", "k|1") // as in an override of a single part
+	check("limit.plan: key *"+digest("sha256:12")[len("header:x-api-key=*"):]+": want sha256: and 64 hex digits", "plan", "sha256:12")
+	check(`limit.plan: key "": nothing for header:x-api-key, want "VALUE", or what explain says of it: "header:x-api-key=VALUE"; `+
+		"ip=203.0.113.9 stands for a part that is missing", "plan", "")
 
 	check("ip=2001:db8::/64|path=/login|host=a.test|query:user=ann 90/m", "both", "2001:db8::7|/login|A.TEST|ann")
 	check("ip=2001:db8::/64|path=/login|host=a.test|query:user=ann 90/m", "both", "ip=2001:db8::/64|path=/login|host=a.test|query:user=ann")
@@ -97,6 +105,17 @@ func TestAKeyThatAPersonHasWrittenIsARequests(t *testing.T) {
 	check(`limit.both: key "192.0.2.1|/x|a.test|": "/x" is no pattern of match.path, want /api/%2A/items or /login`, "both", "192.0.2.1|/x|a.test|")
 	check(`limit.both: key "192.0.2.1|/login|a.test|query:user=%4": "%4", want %XX only as an escape of two hex digits`, "both", "192.0.2.1|/login|a.test|query:user=%4")
 	check("*0123456789abcdef0123456789abcdef 9/m", "both", "*0123456789abcdef0123456789abcdef")
+
+	check(`limit.both: key "192.0.2.1|/login": its number of parts is 2, want 4, such as "203.0.113.9|/api/%2A/items|VALUE|VALUE", `+
+		`or what explain says of it: "ip=203.0.113.9|path=/api/%2A/items|host=VALUE|query:user=VALUE"`, "both", "192.0.2.1|/login")
+
+	// A secret at the wrong place is not said again.
+	const wrong = `, want "203.0.113.9|VALUE", or what explain says of it: "ip=203.0.113.9|cookie:sid=VALUE"`
+	shown := func(value string) string { return string(appendDigest(nil, []byte(value))) }
+	check("limit.session: key "+shown("s3cr3t|192.0.2.1")+": "+shown("s3cr3t")+" is no address"+wrong, "session", "s3cr3t|192.0.2.1")
+	check("limit.session: key "+shown("s3cr3t")+": its number of parts is 1, want 2, such as"+strings.TrimPrefix(wrong, ", want"), "session", "s3cr3t")
+	check("limit.session: key "+shown("192.0.2.1|cookie:sid=s3cr3t%4")+": "+shown("s3cr3t%4")+", want %XX only as an escape of two hex digits",
+		"session", "192.0.2.1|cookie:sid=s3cr3t%4")
 
 	check(" 10/s", "all", "")
 	check(`limit.all: key "x": want "": everybody shares one bucket`, "all", "x")

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"authz/limits"
 )
 
 // Get reads a text of Redis, "" if there is none, within the timeout.
@@ -18,9 +20,23 @@ func Set(ctx context.Context, r Redis, key, text string, life time.Duration) err
 	return err
 }
 
-// Delete deletes a bucket, and says whether there was one, within the timeout.
-func Delete(ctx context.Context, r Redis, key string) (bool, error) {
-	reply, err := r.about(ctx, key, "del", key)
+// Delete deletes a bucket, and says whether there was one, within the timeout. A life of nothing deletes a key like DEL,
+// and takes no right that charging does not.
+func Delete(ctx context.Context, r Redis, key []byte) (bool, error) {
+	return some(r.about(ctx, string(key), "pexpire", key, 0))
+}
+
+// Exists says whether the bucket of a check is there, within the timeout. One that is may read as never used.
+func Exists(ctx context.Context, r Redis, c *limits.Check) (bool, error) {
+	if c.Limit.Algorithm == limits.SlidingWindow {
+		return some(r.about(ctx, string(c.Key), "zcard", c.Key))
+	}
+	text, err := r.about(ctx, string(c.Key), "get", c.Key)
+	return text != nil, err
+}
+
+// some says whether a reply is a number of one at least.
+func some(reply any, err error) (bool, error) {
 	n, _ := reply.(int64)
 	return n > 0, err
 }

@@ -101,18 +101,30 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 }
 
 // Delete deletes a bucket, and says whether there was one.
-func (m *Memory) Delete(key []byte) bool {
+func (m *Memory) Delete(key []byte) (was bool) {
+	m.visit(key, func(e *entry) {
+		e.forget()
+		e.expiresUS = 0 // a sweep drops it
+		was = true
+	})
+	return was
+}
+
+// Exists says whether there is a bucket, which may read as never used.
+func (m *Memory) Exists(key []byte) (is bool) {
+	m.visit(key, func(*entry) { is = true })
+	return is
+}
+
+// visit is for the entry of a key, if there is one that has not expired.
+func (m *Memory) visit(key []byte, see func(*entry)) {
 	hash := maphash.Bytes(m.seed, key)
 	s := &m.shards[hash>>32&uint64(len(m.shards)-1)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.find(hash, key)
-	if e == nil || e.expiresUS <= time.Now().UnixMicro() {
-		return false
+	if e := s.find(hash, key); e != nil && e.expiresUS > time.Now().UnixMicro() {
+		see(e)
 	}
-	e.forget()
-	e.expiresUS = 0 // a sweep drops it
-	return true
 }
 
 // clock is the time that buckets expire by, the time that requests are decided at, and how long a bucket

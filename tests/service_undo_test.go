@@ -24,10 +24,11 @@ func tokenFile(t testing.TB) string {
 	return path
 }
 
-// exactly runs authz and compares its exit code and all that it prints, but for times.
+// exactly runs authz and compares its exit code and all that it prints, but for times and log lines.
 func exactly(t testing.TB, want string, args ...string) {
 	t.Helper()
 	code, printed := authz(t, args...)
+	printed = regexp.MustCompile(`(?m)^time=.*\n`).ReplaceAllString(printed, "")
 	printed = regexp.MustCompile(`in \d[\d.hmµs]*`).ReplaceAllString(printed, "in T")
 	if got := fmt.Sprintf("exit %d\n%s", code, printed); got != want {
 		t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
@@ -49,7 +50,15 @@ const undoLimits = `
 	[override.plan."s3cr3t"]
 	rate      = "4/d"`
 
-// isUndone uses up login of 192.0.2.7 and has it reset, while 192.0.2.8 stays refused; and a secret's bucket.
+const undoneLimits = undoLimits + `
+	[limit.cold]
+	match     = { path = "/cold" }
+	key       = ["ip"]
+	algorithm = "token_bucket"
+	rate      = "10/d"
+	initial   = 0.4`
+
+// isUndone, of an authz with undoneLimits, uses up login of 192.0.2.7 and has it reset, while 192.0.2.8 stays refused; and a secret's bucket.
 func isUndone(t *testing.T, a *authzServer, where ...string) {
 	t.Helper()
 	ask := func(path, header string) string { return a.checker().check(t, "GET "+path, []string{header}) }
@@ -76,13 +85,22 @@ func isUndone(t *testing.T, a *authzServer, where ...string) {
 	same(t, ask("/login", "X-Real-IP: 192.0.2.8"), "429")
 
 	exactly(t, "exit 1\n"+strings.ReplaceAll(unused, "2.7", "2.9")+"there is nothing to delete\n", with("reset", "login", "192.0.2.9")...)
-	exactly(t, "exit 2\nauthz: get: limit \"logn\": no such limit, want one of login, plan\n", with("get", "logn", "192.0.2.9")...)
+	exactly(t, "exit 2\nauthz: get: limit \"logn\": no such limit, want one of cold, login, plan\n", with("get", "logn", "192.0.2.9")...)
 	exactly(t, "exit 2\nauthz: reset: limit.login: key \"ann\": \"ann\" is no address, want \"203.0.113.9\", or what explain says of it: \"ip=203.0.113.9\"\n",
 		with("reset", "login", "ann", "--yes")...)
 
 	const plan = "limit.plan: token_bucket, 4/d, burst 4 (by an override)\n  key    header:x-api-key=*4e738ca5563c06cfd0018299933d58db\n" +
 		"  redis  authz:v1:{header:x-api-key=*4e738ca5563c06cfd0018299933d58db}:plan:tb\n"
-	exactly(t, "exit 0\n"+plan+"  bucket 0 of 4 left, the next in T, as never used in T\n", with("get", "plan", "s3cr3t")...)
+	exactly(t, "exit 0\n"+plan+"  bucket 0 of 4 left, the next in T, full in T\n", with("get", "plan", "s3cr3t")...)
+
+	const json = `{"limit":"login","key":"ip=192.0.2.9","redis_key":"authz:v1:{ip=192.0.2.9}:login:sw","exists":false,"algorithm":"sliding_window",` +
+		`"rate":"2/d","burst":0,"capacity":2,"remaining":2,"wait_us":0,"reset_us":0,"shadow":false`
+	exactly(t, "exit 0\n"+json+"}\n", with("get", "login", "192.0.2.9", "--json")...)
+	exactly(t, "exit 1\n"+json+",\"deleted\":false}\n", with("reset", "login", "192.0.2.9", "--json", "--yes")...)
+	const cold = "limit.cold: token_bucket, 10/d, burst 10\n  key    ip=192.0.2.9\n  redis  authz:v1:{ip=192.0.2.9}:cold:tb\n"
+	exactly(t, "exit 1\n"+cold+"  bucket as never used: 4 of 10 left\nthere is nothing to delete\n", with("reset", "cold", "192.0.2.9")...)
+	same(t, ask("/cold", "X-Real-IP: 192.0.2.9"), "200")
+	exactly(t, "exit 0\n"+cold+"  bucket 3 of 10 left, full in T\nnothing was deleted: want --yes\n", with("reset", "cold", "192.0.2.9")...)
 	if strings.Contains(a.logged(), "s3cr3t") {
 		t.Error("the log has a secret in it")
 	}
@@ -90,37 +108,97 @@ func isUndone(t *testing.T, a *authzServer, where ...string) {
 
 func TestABucketInMemoryIsLookedAtAndReset(t *testing.T) {
 	t.Parallel()
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--admin-token-file="+tokenFile(t))
-	isUndone(t, a, "--admin="+a.admin, "--admin-token-file="+tokenFile(t))
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--admin-token-file="+tokenFile(t))
+	isUndone(t, a, "--admin=http://"+a.admin, "--admin-token-file="+tokenFile(t))
 	a.await(t, "bucket reset")
 	same(t, regexp.MustCompile(`level=INFO msg="bucket reset".* by="`).FindString(a.logged()), `level=INFO msg="bucket reset" limit=login key="ip=192.0.2.7" redis_key="authz:v1:{ip=192.0.2.7}:login:sw" deleted=true by="`)
 }
 
-// On a unix socket no token is asked for: the file says who may.
+// On a unix socket no token is asked for: the file says who may. The README's account may do all of it.
 func TestABucketInRedisIsResetOverASocket(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	socket := "unix:" + filepath.Join(socketDir(t), "admin.sock")
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.url(), "--redis-timeout=20s", "--admin="+socket)
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--redis="+r.account(t, "authz"), "--redis-timeout=20s", "--admin="+socket,
+		"--socket-mode=0600")
+	if info, err := os.Stat(strings.TrimPrefix(socket, "unix:")); err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("%v, %v, want a socket of mode 0600", info.Mode(), err)
+	}
 	isUndone(t, a, "--admin="+socket)
+}
+
+// account makes one by the README's rules and these, and returns the URL to use it with.
+func (r *redisServer) account(t testing.TB, name string, more ...any) string {
+	t.Helper()
+	rules := asAny(strings.Fields(regexp.MustCompile(`(?m)^ *user authz on >PASSWORD (.*)$`).FindStringSubmatch(readme(t))[1]))
+	r.do(t, append(append([]any{"acl", "setuser", name, "on", ">pass"}, rules...), more...)...)
+	return "unix://" + name + ":pass@" + r.socket
 }
 
 // Whoever decides inside OpenResty alone has no admin listener.
 func TestABucketIsResetStraightInRedis(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
-	file := limitsFile(t, undoLimits)
+	file := limitsFile(t, undoneLimits)
 	a := startAuthz(t, "--limits="+file, "--redis="+r.url(), "--redis-timeout=20s")
-	isUndone(t, a, "--limits="+file, "--redis="+r.url())
-	exactly(t, "exit 1\nauthz: get: limit.login: authz:v1:{ip=192.0.2.7}:login:sw: dial unix "+r.socket+"x: connect: no such file or directory\n",
+	isUndone(t, a, "--limits="+file, "--redis="+r.account(t, "authz"))
+
+	// Whoever may delete a bucket and not say so is told; the audit line is there all the same.
+	code, printed := authz(t, "reset", "login", "192.0.2.8", "--yes", "--limits="+file, "--redis="+r.account(t, "mute", "-set"))
+	const halfway = `limit.login: authz:v1:{ip=192.0.2.8}:login:sw is deleted, but authz:v1:epoch cannot be written, so that remembered refusals ` +
+		`go on until they are over: reset once more: noperm: NOPERM `
+	if code != 1 || !strings.Contains(printed, "\nauthz: reset: "+halfway) || !strings.Contains(printed, `level=WARN msg="bucket not reset" limit=login `+
+		`key="ip=192.0.2.8" redis_key="authz:v1:{ip=192.0.2.8}:login:sw" deleted=true by=`) {
+		t.Errorf("exit %d, %s", code, printed)
+	}
+	exactly(t, "exit 1\nauthz: get: limit.login: authz:v1:{ip=192.0.2.7}:login:sw cannot be read: network: dial unix "+r.socket+"x: connect: no such file or directory\n",
 		"get", "login", "192.0.2.7", "--limits="+file, "--redis="+r.url()+"x")
 }
 
 func TestABucketInAClusterIsReset(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+c.url(), "--redis-timeout=20s", "--admin-token-file="+tokenFile(t))
+	a := startAuthz(t, "--limits="+limitsFile(t, undoneLimits), "--redis="+c.account(t, "authz", clusterAccount(t)...), "--redis-timeout=20s",
+		"--admin-token-file="+tokenFile(t))
 	isUndone(t, a, "--admin="+a.admin, "--admin-token-file="+tokenFile(t))
+}
+
+// While Redis is away an instance counts by itself: that can be undone, and what it has remembered of Redis.
+func TestAResetWhileRedisIsAwayIsOneOfThisInstance(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	socket := "unix:" + filepath.Join(socketDir(t), "admin.sock")
+	a := startAuthz(t, "--limits="+limitsFile(t, undoLimits), "--redis="+r.url(), "--redis-timeout=20s", "--admin="+socket)
+	asked := func(want ...string) {
+		t.Helper()
+		for i, w := range want {
+			if got := a.checker().check(t, "GET /login", []string{"X-Real-IP: 192.0.2.7"}, "X-Authz-Degraded"); got != w {
+				t.Errorf("request %d: %s, want %s", i+1, got, w)
+			}
+		}
+	}
+	const local = " X-Authz-Degraded=local"
+	cannot := func(want string, args ...string) {
+		t.Helper()
+		code, printed := authz(t, append(args, "login", "192.0.2.7", "--admin="+socket)...)
+		printed = regexp.MustCompile(`read: (network|breaker): [^;]*`).ReplaceAllString(printed, "read: KIND: TEXT")
+		if got := fmt.Sprintf("exit %d\n%s", code, strings.TrimSpace(printed)); got != "exit 1\n"+want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	const away = "limit.login: authz:v1:{ip=192.0.2.7}:login:sw cannot be read: KIND: TEXT"
+	asked("200", "200", "429")
+	r.kill(t)
+	asked("429") // is remembered
+	cannot("authz: get: "+away, "get")
+	cannot("authz: reset: "+away, "reset")
+	asked("429")
+	cannot("authz: reset: "+away, "reset", "--yes")
+	asked("200"+local, "200"+local, "429"+local)
+	cannot("authz: reset: "+away+"; what this instance has counted by itself is deleted", "reset", "--yes")
+	asked("200"+local, "200"+local, "429"+local)
+	a.await(t, `level=WARN msg="bucket not reset" limit=login key="ip=192.0.2.7" redis_key="authz:v1:{ip=192.0.2.7}:login:sw" deleted=false by=`, 2)
+	a.await(t, "deleted_here=true error=")
 }
 
 // Another instance and OpenResty remember a refusal, and forget it within a second.
@@ -183,7 +261,7 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 	}
 	form := url.Values{"limit": {"login"}, "key": {"192.0.2.7"}}
 	const bearer = "Authorization: Bearer " + adminToken
-	const done = `200 {"limit":"login","key":"ip=192.0.2.7","redis_key":"authz:v1:{ip=192.0.2.7}:login:sw","algorithm":"sliding_window",` +
+	const done = `200 {"limit":"login","key":"ip=192.0.2.7","redis_key":"authz:v1:{ip=192.0.2.7}:login:sw","exists":false,"algorithm":"sliding_window",` +
 		`"rate":"2/d","burst":0,"capacity":2,"remaining":2,"wait_us":0,"reset_us":0,"shadow":false,"deleted":false}`
 	send(done, a, "POST", "/reset", form, bearer)
 	send(`403 {"error":"want the token of --admin-token-file"}`, a, "POST", "/reset", form)
@@ -199,6 +277,11 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 	form.Set("token", adminToken)
 	send(done, a, "POST", "/reset", form)
 	send(`400 {"error":"limit \"x\": no such limit, want one of login, plan"}`, a, "GET", "/bucket?limit=x", nil)
+	const where = "--admin=127.0.0.1:"
+	_, port, _ := strings.Cut(a.admin, ":")
+	exactly(t, "exit 1\nauthz: reset: want the token of --admin-token-file\n", "reset", "login", "192.0.2.7", "--yes", where+port)
+	exactly(t, "exit 1\nauthz: get: "+where+"1: dial tcp 127.0.0.1:1: connect: connection refused; is authz serve running, with this --admin?\n",
+		"get", "login", "192.0.2.7", where+"1")
 
 	// The token is read anew.
 	replaceFile(t, token, "another-token-of-20-chars")
@@ -208,5 +291,7 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(`403 {"error":"--admin-token-file=`+token+`: no such file or directory"}`, a, "POST", "/reset", form)
-	same(t, fmt.Sprint(a.counted(t, "authz_admin_denied_total")), "7")
+	same(t, fmt.Sprint(a.counted(t, "authz_admin_denied_total")), "8")
+	a.await(t, `level=WARN msg="write refused on the admin listener" peer=`)
+	same(t, fmt.Sprint(strings.Count(a.logged(), "write refused"), strings.Contains(a.logged(), adminToken)), "1 false")
 }

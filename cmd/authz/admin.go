@@ -75,8 +75,8 @@ func (a *admin) reset(r *http.Request) (resetBucket, error) {
 		who = shorten(by, 64) + " at " + who
 	}
 	reset, err := a.now().reset(r.Context(), r.FormValue("limit"), r.FormValue("key"), who)
-	if err == nil && a.refusals != nil {
-		a.refusals.Forget(sinceStart())
+	if a.refusals != nil && !errors.As(err, new(usageError)) {
+		a.refusals.Forget(sinceStart()) // at once here, and also if Redis is away
 	}
 	return reset, err
 }

@@ -26,6 +26,7 @@ type bucket struct {
 	Limit     string `json:"limit"`
 	Key       string `json:"key"` // its identity: no secret is in it
 	RedisKey  string `json:"redis_key"`
+	Exists    bool   `json:"exists"` // or it reads as never used
 	Algorithm string `json:"algorithm"`
 	Rate      string `json:"rate"`
 	Burst     int64  `json:"burst"`
@@ -33,40 +34,62 @@ type bucket struct {
 	Capacity  int64  `json:"capacity"`
 	Remaining int64  `json:"remaining"` // requests of cost 1 that would be admitted now
 	WaitUS    int64  `json:"wait_us"`   // until one is, 0: now
-	ResetUS   int64  `json:"reset_us"`  // until it is as if never used, 0: it is
+	ResetUS   int64  `json:"reset_us"`  // until all of it would be, 0: all is
 	Shadow    bool   `json:"shadow"`
 }
 
 // look is the bucket of a limit's key, as CheckOf reads it.
 func (b *buckets) look(ctx context.Context, limit, key string) (bucket, error) {
+	found, c, err := b.find(limit, key)
+	if err == nil {
+		err = b.peek(ctx, &c, &found)
+	}
+	return found, err
+}
+
+// find is what can be said of a bucket without looking into it.
+func (b *buckets) find(limit, key string) (found bucket, c limits.Check, err error) {
 	nowUS := time.Now().UnixMicro()
-	c, err := b.set.CheckOf(limit, key, nowUS)
-	if err != nil {
-		return bucket{}, usageError{err}
+	if c, err = b.set.CheckOf(limit, key, nowUS); err != nil {
+		return found, c, usageError{err}
 	}
-	var keeper store.Store = b.memory
-	if b.redis != nil {
-		keeper = b.redis
-	}
-	results, err := keeper.Take(ctx, 0, []limits.Check{c}, true, nil)
-	if err != nil {
-		return bucket{}, fmt.Errorf("limit.%s: %s: %s", limit, c.Key, advice(err))
-	}
-	rate, schedule := c.Limit.InForce(nowUS)
-	found := bucket{Limit: limit, Key: string(c.Identity()), RedisKey: string(c.Key), Algorithm: c.Limit.Algorithm.String(),
-		Rate: c.Rate.String(), Burst: c.Rate.Burst, Capacity: c.Rate.Size(c.Limit.Algorithm), Remaining: results[0].Remaining,
-		ResetUS: results[0].ResetUS, Shadow: c.Limit.Shadow}
-	if !results[0].Allowed {
-		found.WaitUS = results[0].WaitUS
-	}
-	switch {
+	found = bucket{Limit: limit, Key: string(c.Identity()), RedisKey: string(c.Key), Algorithm: c.Limit.Algorithm.String(),
+		Rate: c.Rate.String(), Burst: c.Rate.Burst, Capacity: c.Rate.Size(c.Limit.Algorithm), Shadow: c.Limit.Shadow}
+	switch rate, schedule := c.Limit.InForce(nowUS); {
 	case c.Rate != rate:
 		found.By = "an override"
 	case schedule != "":
 		found.By = "schedule " + schedule
 	}
-	return found, nil
+	return found, c, nil
 }
+
+// peek looks into it.
+func (b *buckets) peek(ctx context.Context, c *limits.Check, found *bucket) (err error) {
+	var keeper store.Store = b.memory
+	if b.redis != nil {
+		keeper = b.redis
+	}
+	results, err := keeper.Take(ctx, 0, []limits.Check{*c}, true, nil)
+	switch {
+	case err != nil:
+	case b.redis != nil:
+		found.Exists, err = store.Exists(ctx, b.redis, c)
+	default:
+		found.Exists = b.memory.Exists(c.Key)
+	}
+	if err != nil {
+		return fmt.Errorf("limit.%s: %s cannot be read: %s", found.Limit, c.Key, failure(err))
+	}
+	r := results[0]
+	if found.Remaining, found.ResetUS = r.Remaining, r.ResetUS; !r.Allowed {
+		found.WaitUS = r.WaitUS
+	}
+	return nil
+}
+
+// failure is the kind of a failure of Redis, and what there is to say about it.
+func failure(err error) string { return store.Kind(err) + ": " + advice(err) }
 
 // A resetBucket is one that was deleted, and what it held.
 type resetBucket struct {
@@ -75,30 +98,45 @@ type resetBucket struct {
 }
 
 // reset deletes a bucket: its key begins as never used. All who remember refusals forget them within a second. Who is
-// whoever did it, for the log.
+// whoever did it, for the log, which has a line of whatever was tried.
+//
+// What this process has counted by itself while Redis was away is deleted too, also if Redis is still away.
 func (b *buckets) reset(ctx context.Context, limit, key, who string) (r resetBucket, err error) {
-	if r.bucket, err = b.look(ctx, limit, key); err != nil {
+	found, c, err := b.find(limit, key)
+	if r.bucket = found; err != nil {
 		return r, err
 	}
-	if b.redis == nil {
-		r.Deleted = b.memory.Delete([]byte(r.RedisKey))
-	} else if r.Deleted, err = b.deleteInRedis(ctx, r.RedisKey); err != nil {
-		return r, err
+	err = b.peek(ctx, &c, &r.bucket)
+	local := b.memory != nil && b.memory.Delete(c.Key)
+	switch {
+	case b.redis == nil:
+		r.Deleted = local
+	case err == nil:
+		r.Deleted, err = b.deleteInRedis(ctx, &c)
 	}
-	b.log.Info("bucket reset", "limit", r.Limit, "key", r.Key, "redis_key", r.RedisKey, "deleted", r.Deleted, "by", who)
-	return r, nil
+	line := []any{"limit", r.Limit, "key", r.Key, "redis_key", r.RedisKey, "deleted", r.Deleted, "by", who}
+	if err == nil {
+		b.log.Info("bucket reset", line...)
+		return r, nil
+	}
+	if local {
+		err = fmt.Errorf("%w; what this instance has counted by itself is deleted", err)
+	}
+	b.log.Warn("bucket not reset", append(line, "deleted_here", local, "error", err.Error())...)
+	return r, err
 }
 
 // deleteInRedis deletes the key, and then writes another epoch: nobody remembers anew what was said of a bucket that is
 // gone.
-func (b *buckets) deleteInRedis(ctx context.Context, key string) (existed bool, err error) {
-	if existed, err = store.Delete(ctx, b.redis, key); err != nil {
-		return false, fmt.Errorf("DEL %s: %s", key, advice(err))
+func (b *buckets) deleteInRedis(ctx context.Context, c *limits.Check) (deleted bool, err error) {
+	if deleted, err = store.Delete(ctx, b.redis, c.Key); err != nil {
+		return false, fmt.Errorf("limit.%s: %s cannot be deleted: %s", c.Limit.Name, c.Key, failure(err))
 	}
 	if err = store.Set(ctx, b.redis, b.epoch, rand.Text(), epochLife); err != nil {
-		return existed, fmt.Errorf("%s is deleted, but SET %s: %s: those who remember a refusal go on until it is over; reset once more", key, b.epoch, advice(err))
+		return deleted, fmt.Errorf("limit.%s: %s is deleted, but %s cannot be written, so that remembered refusals go on until they are over: "+
+			"reset once more: %s", c.Limit.Name, c.Key, b.epoch, failure(err))
 	}
-	return existed, nil
+	return deleted, nil
 }
 
 // epochLife is how long an epoch is kept: the next one is another text, and who finds none changes nothing.
@@ -124,14 +162,24 @@ func (b *bucket) write(w io.Writer) {
 		key = "everybody"
 	}
 	fmt.Fprintf(w, "\n  key    %s\n  redis  %s\n", key, b.RedisKey)
-	switch {
-	case b.ResetUS == 0:
-		fmt.Fprintf(w, "  bucket as never used: %d of %d left\n", b.Remaining, b.Capacity)
-	case b.WaitUS < 0:
-		fmt.Fprintf(w, "  bucket 0 of %d left\n", b.Capacity)
-	case b.WaitUS > 0:
-		fmt.Fprintf(w, "  bucket %d of %d left, the next in %s, as never used in %s\n", b.Remaining, b.Capacity, micros(b.WaitUS), micros(b.ResetUS))
-	default:
-		fmt.Fprintf(w, "  bucket %d of %d left, as never used in %s\n", b.Remaining, b.Capacity, micros(b.ResetUS))
+	fmt.Fprint(w, "  bucket ")
+	if !b.Exists {
+		fmt.Fprint(w, "as never used: ")
 	}
+	fmt.Fprintf(w, "%d of %d left", b.Remaining, b.Capacity)
+	if b.WaitUS > 0 {
+		fmt.Fprintf(w, ", the next in %s", micros(b.WaitUS))
+	}
+	if b.Exists && b.ResetUS > 0 {
+		fmt.Fprintf(w, ", %s in %s", b.rested(), micros(b.ResetUS))
+	}
+	fmt.Fprintln(w)
+}
+
+// rested is what a bucket is when nobody uses it for long enough.
+func (b *bucket) rested() string {
+	if b.Algorithm == limits.TokenBucket.String() {
+		return "full"
+	}
+	return "as never used"
 }

@@ -110,9 +110,9 @@ func (f *resetCmd) Run(c *console) error {
 			err = writeJSON(c, resetBucket{bucket: found})
 		} else {
 			found.write(c.out)
-			fmt.Fprintln(c.out, map[bool]string{true: "nothing was deleted: want --yes", false: "there is nothing to delete"}[found.ResetUS > 0])
+			fmt.Fprintln(c.out, map[bool]string{true: "nothing was deleted: want --yes", false: "there is nothing to delete"}[found.Exists])
 		}
-		if err == nil && found.ResetUS == 0 {
+		if err == nil && !found.Exists {
 			err = exit(1)
 		}
 		return err
