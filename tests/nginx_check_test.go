@@ -69,12 +69,13 @@ func startWire(t testing.TB, authz string) *wire {
 }
 
 // said is what went over the wire since it was last asked.
+// The id of each request is ID.
 func (w *wire) said() (toAuthz, toNginx string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.toAuthz.Reset()
 	defer w.toNginx.Reset()
-	return w.toAuthz.String(), w.toNginx.String()
+	return nginxsRequestID.ReplaceAllString(w.toAuthz.String(), "X-Request-ID: ID\r\n"), w.toNginx.String()
 }
 
 // startWiredSite is a site whose nginx speaks to authz over a wire.
@@ -128,9 +129,7 @@ func TestACheckIsWhatTheIncludesSay(t *testing.T) {
 			if got.status != 200 || !strings.HasSuffix(got.body, fmt.Sprintf(" %d bytes", len(c.body))) && c.line != "HEAD /a" {
 				t.Errorf("%s over %s: %d %q, want 200 and all of the body", c.line, protocol, got.status, got.body)
 			}
-			asked, _ := w.said()
-			asked = nginxsRequestID.ReplaceAllString(asked, "X-Request-ID: ID\r\n")
-			if asked != c.want {
+			if asked, _ := w.said(); asked != c.want {
 				t.Errorf("%s over %s: authz was asked\n%q, want\n%q", c.line, protocol, asked, c.want)
 			}
 		}
