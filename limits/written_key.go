@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// Everybody is what people read where an identity is empty: for key = [].
+const Everybody = "everybody"
+
 // CheckOf is the check of cost 1 of the limit of this name and of a key that a person has written, by the numbers in
 // force at nowUS. The key may be
 //
@@ -50,7 +53,7 @@ func (s *Set) readKey(k *keying, key string) (identity string, parts []string, i
 		key = strings.TrimSuffix(inner, k.tail)
 	}
 	if len(k.parts) == 0 {
-		if key != "" {
+		if key != "" && key != Everybody {
 			return "", nil, ip, errors.New(`want "": everybody shares one bucket`)
 		}
 		return "", nil, ip, nil

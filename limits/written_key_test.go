@@ -118,6 +118,7 @@ func TestAKeyThatAPersonHasWrittenIsARequests(t *testing.T) {
 		"session", "192.0.2.1|cookie:sid=s3cr3t%4")
 
 	check(" 10/s", "all", "")
+	check(" 10/s", "all", "everybody")
 	check(`limit.all: key "x": want "": everybody shares one bucket`, "all", "x")
 	if c, err := set.CheckOf("all", "", 1767225600_000000); err != nil || c.Rate.String() != "20/s" {
 		t.Errorf("at a schedule's time: %v, %v", c.Rate, err)

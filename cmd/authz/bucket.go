@@ -159,7 +159,7 @@ func (b *bucket) write(w io.Writer) {
 	}
 	key := b.Key
 	if key == "" {
-		key = "everybody"
+		key = limits.Everybody
 	}
 	fmt.Fprintf(w, "\n  key    %s\n  redis  %s\n", key, b.RedisKey)
 	fmt.Fprint(w, "  bucket ")

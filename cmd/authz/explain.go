@@ -247,7 +247,7 @@ func tellCheck(w io.Writer, m *limits.Match, c *limits.Check, nowUS int64) {
 	}
 	key := c.Identity()
 	if len(key) == 0 {
-		key = []byte("everybody")
+		key = []byte(limits.Everybody)
 	}
 	fmt.Fprintf(w, "\n  key   %s%s\n  redis %s\n", key, instead(c.Limit, m), c.Key)
 }

@@ -38,10 +38,9 @@ type pageView struct {
 	ReadOnly     string // why nothing can be changed here, if so
 	WantsToken   bool
 
-	Limit, Key string // of the form for a bucket
-	Bucket     *bucket
-	Reset      string // what came of one
-	Error      string
+	Limit  string // of the form for a bucket
+	Bucket *bucket
+	Error  string
 
 	Request, IP, Zone string // of the form for a request
 	Explained         *shownExplanation
@@ -84,27 +83,28 @@ func (a *admin) pageRoutes(mux *http.ServeMux) {
 	mux.Handle("GET /page.css", file("text/css", replay.Style+pageStyle))
 	mux.Handle("GET /page.js", file("text/javascript", pageScript))
 	mux.Handle("GET /{$}", a.reads(a.getPage))
+	mux.Handle("POST /page/bucket", a.reads(a.getPage))
 	mux.Handle("POST /explain", a.reads(a.postExplain))
 	mux.Handle("POST /page/reset", a.reads(a.postPageReset))
 }
 
-// getPage shows the page, with a bucket if the URL names one.
+// getPage shows the page, with a bucket if one is named: in the URL, by its identity, or in a form, whose key may be a
+// secret.
 func (a *admin) getPage(w http.ResponseWriter, r *http.Request) {
 	s := a.show(r)
 	if s.Limit = r.FormValue("limit"); s.Limit != "" {
-		s.Key = r.FormValue("key")
 		a.showBucket(r, s)
 	}
 	a.render(w, http.StatusOK, s)
 }
 
 func (a *admin) showBucket(r *http.Request, s *pageView) {
-	found, err := a.now().look(r.Context(), s.Limit, s.Key)
+	found, err := a.now().look(r.Context(), s.Limit, r.FormValue("key"))
 	if err != nil {
 		s.Error = err.Error()
 		return
 	}
-	s.Bucket, s.Key = &found, found.Key
+	s.Bucket = &found
 }
 
 // postExplain says which rules meet a pasted request, and what their buckets hold.
@@ -154,19 +154,19 @@ func (a *admin) explain(r *http.Request, s *pageView) (*shownExplanation, error)
 
 // postPageReset resets a bucket, and shows it.
 func (a *admin) postPageReset(w http.ResponseWriter, r *http.Request) {
-	limit, key := r.PostFormValue("limit"), r.PostFormValue("key")
+	var reset resetBucket
 	err := a.mayWrite(r)
 	if err == nil {
-		_, err = a.reset(r)
+		reset, err = a.reset(r)
 	} else {
 		a.refuseWrite(r, err)
 	}
 	if err == nil { // a reload of what follows resets nothing
-		http.Redirect(w, r, "/?"+url.Values{"limit": {limit}, "key": {key}}.Encode()+"#bucket", http.StatusSeeOther)
+		http.Redirect(w, r, "/?"+url.Values{"limit": {reset.Limit}, "key": {reset.Key}}.Encode()+"#bucket", http.StatusSeeOther)
 		return
 	}
 	s := a.show(r)
-	s.Limit, s.Key = limit, key
+	s.Limit = r.PostFormValue("limit")
 	a.showBucket(r, s)
 	s.Error = err.Error()
 	a.render(w, statusOf(err), s)

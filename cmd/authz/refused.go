@@ -26,15 +26,14 @@ type refusedKeys struct {
 }
 
 const (
-	refusedShards  = 16
-	refusalRoom    = 100 // lines at once, and then
-	refusalRate    = 10  // lines a second
-	mostDenials    = 10_000 / refusedShards
-	denialAtLeast  = time.Minute
-	denialAtMost   = time.Hour
-	leftOutToldIn  = time.Minute
-	everySweep     = time.Second
-	everybodysName = "everybody" // the key of key = []
+	refusedShards = 16
+	refusalRoom   = 100 // lines at once, and then
+	refusalRate   = 10  // lines a second
+	mostDenials   = 10_000 / refusedShards
+	denialAtLeast = time.Minute
+	denialAtMost  = time.Hour
+	leftOutToldIn = time.Minute
+	everySweep    = time.Second
 )
 
 // A refusedShard has the keys of some hashes.
@@ -112,7 +111,7 @@ func keyName(c *limits.Check) string {
 	if key := c.Identity(); len(key) > 0 {
 		return string(key)
 	}
-	return everybodysName
+	return limits.Everybody
 }
 
 func (r *refusedKeys) first(c *limits.Check, key string, why *refusal) {

@@ -133,7 +133,7 @@ func sum(times []slice, at int64) []refusedKey {
 	for id, n := range byKey {
 		key := refusedKey{Limit: id[0], Key: id[1], Refused: n.times - n.over, AtMost: n.times + fullest - n.unsure}
 		if key.Key == "" {
-			key.Key = everybodysName
+			key.Key = limits.Everybody
 		}
 		all = append(all, key)
 	}
