@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ type Directive struct {
 	Line  int
 	Words []string     // the name first
 	Block []*Directive // nil: it ends in ;
+	Lua   string       // what stands in the braces of a ..._by_lua_block instead
 }
 
 // Name is the first word.
@@ -24,14 +26,15 @@ func (d *Directive) Args() []string { return d.Words[1:] }
 
 const (
 	mostDepth = 50
-	mostFiles = 1000
+	mostFiles = 100_000 // read, each as often as it is included: a host of many sites has some thousands
 )
 
 // Read reads a configuration with all that it includes. An include stands for what is in its files; those that match no
 // file are left out, as nginx does with a pattern. The error says which file and line.
 func Read(path string) ([]*Directive, error) {
+	path = filepath.Clean(path)
 	r := &reader{prefix: filepath.Dir(path)}
-	return r.file(path, 0)
+	return r.file(path)
 }
 
 // Parse reads a text, and includes nothing. What could be read is returned with the error.
@@ -42,14 +45,17 @@ func Parse(file, text string) ([]*Directive, error) {
 }
 
 type reader struct {
-	prefix string // of relative includes
+	prefix string   // of relative includes
+	open   []string // the file that is read, and those that include it
 	files  int
 }
 
-func (r *reader) file(path string, depth int) ([]*Directive, error) {
-	if r.files++; r.files > mostFiles || depth > mostDepth {
-		return nil, fmt.Errorf("%s: more than %d files, or %d within each other: does one include itself?", path, mostFiles, mostDepth)
+func (r *reader) file(path string) ([]*Directive, error) {
+	if r.files++; r.files > mostFiles || len(r.open) > mostDepth {
+		return nil, fmt.Errorf("%s: more than %d files, or %d within each other, want less", path, mostFiles, mostDepth)
 	}
+	r.open = append(r.open, path)
+	defer func() { r.open = r.open[:len(r.open)-1] }()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -58,15 +64,15 @@ func (r *reader) file(path string, depth int) ([]*Directive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.included(all, depth)
+	return r.included(all)
 }
 
 // included puts in place of each include what is in its files.
-func (r *reader) included(all []*Directive, depth int) (whole []*Directive, err error) {
+func (r *reader) included(all []*Directive) (whole []*Directive, err error) {
 	for _, d := range all {
 		if d.Name() != "include" || len(d.Words) != 2 {
 			if d.Block != nil {
-				if d.Block, err = r.included(d.Block, depth); err != nil {
+				if d.Block, err = r.included(d.Block); err != nil {
 					return nil, err
 				}
 				if d.Block == nil {
@@ -85,7 +91,10 @@ func (r *reader) included(all []*Directive, depth int) (whole []*Directive, err 
 			return nil, fmt.Errorf("%s:%d: include %s: no such file", d.File, d.Line, d.Words[1])
 		}
 		for _, path := range paths {
-			more, err := r.file(path, depth+1)
+			if slices.Contains(r.open, path) {
+				return nil, fmt.Errorf("%s:%d: include %s: %s would include itself", d.File, d.Line, d.Words[1], path)
+			}
+			more, err := r.file(path)
 			if err != nil {
 				return nil, err
 			}
@@ -154,7 +163,7 @@ func (p *parser) block(depth int) []*Directive {
 func (p *parser) inner(d *Directive, depth int) {
 	switch {
 	case strings.HasSuffix(d.Name(), "_by_lua_block"):
-		p.lua()
+		d.Lua = p.lua()
 		d.Block = []*Directive{}
 	case depth == mostDepth:
 		p.fail("more than %d braces within each other", mostDepth)
@@ -174,16 +183,18 @@ func (p *parser) skip(n int) {
 	p.text = p.text[n:]
 }
 
-// lua skips a block of Lua, with its braces, strings and comments.
-func (p *parser) lua() {
+// lua cuts a block of Lua, with its braces, strings and comments.
+func (p *parser) lua() string {
+	whole := p.text
 	for depth := 1; len(p.text) > 0; {
 		switch c := p.text[0]; {
 		case c == '{':
 			depth++
 		case c == '}':
 			if depth--; depth == 0 {
+				code := whole[:len(whole)-len(p.text)]
 				p.skip(1)
-				return
+				return code
 			}
 		case c == '"' || c == '\'':
 			end := 1
@@ -207,6 +218,7 @@ func (p *parser) lua() {
 		p.skip(1)
 	}
 	p.fail("want } at the end")
+	return whole
 }
 
 // longBracket is what ends a string or comment that begins with [[ or [==[, "" if none does.
@@ -219,10 +231,10 @@ func longBracket(text string) string {
 	return "]" + rest[:equals] + "]"
 }
 
-// word cuts a word, quoted or not. A backslash keeps the quote, blank or backslash that follows it.
+// word cuts a word, quoted or not. What follows a backslash ends nothing.
 func (p *parser) word() string {
 	var b strings.Builder
-	text, ends := p.text, " \t\r\n;{}"
+	text, ends := p.text, " \t\r\n;{" // } in a word is of the word
 	i := 0
 	if text[0] == '"' || text[0] == '\'' {
 		ends, i = text[:1], 1
@@ -261,7 +273,7 @@ func (p *parser) word() string {
 	return b.String()
 }
 
-// kept is what a byte after a backslash stands for.
+// kept is what nginx makes of a backslash and the byte after it: most backslashes stay, for regular expressions.
 func kept(c byte) string {
 	switch c {
 	case 't':
@@ -270,7 +282,7 @@ func kept(c byte) string {
 		return "\r"
 	case 'n':
 		return "\n"
-	case '"', '\'', '\\', ' ', ';', '{', '}':
+	case '"', '\'', '\\':
 		return string(c)
 	}
 	return `\` + string(c)

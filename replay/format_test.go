@@ -68,7 +68,7 @@ func TestALogFormatIsTakenOutOfAnNginxConf(t *testing.T) {
 		}
 	}
 	check(conf, "main", `main false <remote_addr> - "<request>" at=<msec>`)
-	check(conf, "plain", `plain true <msec> <request>end`)
+	check(conf, "plain", `plain true <msec>\ <request>end`)
 	check(conf, "coded", `coded false {"time":"<time_iso8601>","to":"<request_uri>","quote":"""}`)
 	check(conf, "old", "no log_format old in it, want one of: main, plain, coded, short")
 	check(conf, "", "4 log_formats in it, want one by its name: main, plain, coded, short")
