@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"authz/nginx"
 )
@@ -39,6 +39,9 @@ func (f *lintCmd) Run(c *console) error {
 		headers = policyOf(set).headers()
 	}
 	conf, err := nginx.Read(f.Conf)
+	if err == nil && !slices.ContainsFunc(conf, func(d *nginx.Directive) bool { return d.Name() == "http" }) {
+		err = errors.New(f.Conf + ": no http{} in it, want the nginx.conf that includes it")
+	}
 	if err != nil {
 		return fmt.Errorf("lint: %w", err)
 	}
@@ -56,145 +59,49 @@ func (f *lintCmd) Run(c *console) error {
 	return err
 }
 
-// A level is http{}, a server{} or a location{}: what a directive is inherited from.
-type level struct {
-	*nginx.Directive
-	up     *level
-	server *level
-	below  []*level
-}
-
-// own are the directives of a name that stand in the level itself.
-func (l *level) own(name string) (all []*nginx.Directive) {
-	for _, d := range l.Block {
-		if d.Name() == name {
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
-// inForce are those of the nearest level that has any, as nginx inherits most directives: all or none.
-func (l *level) inForce(name string) []*nginx.Directive {
-	for ; l != nil; l = l.up {
-		if all := l.own(name); len(all) > 0 {
-			return all
-		}
-	}
-	return nil
-}
-
-// arg is the first argument of the directive in force, or a default.
-func (l *level) arg(name, byDefault string) string {
-	if all := l.inForce(name); len(all) > 0 && len(all[0].Words) > 1 {
-		return all[0].Words[1]
-	}
-	return byDefault
-}
-
-// isHidden says whether the level is a location that clients cannot ask for.
-func (l *level) isHidden() bool {
-	return l.Name() == "location" && (strings.HasPrefix(l.Words[len(l.Words)-1], "@") || len(l.own("internal")) > 0)
-}
-
-// String is how the level is written.
-func (l *level) String() string { return strings.Join(l.Words, " ") }
-
-// levelsOf are all servers and locations.
-func levelsOf(conf []*nginx.Directive) (all []*level) {
-	var add func(d *nginx.Directive, up *level)
-	add = func(d *nginx.Directive, up *level) {
-		l := &level{Directive: d, up: up}
-		if up != nil {
-			l.server = up.server
-			up.below = append(up.below, l)
-		}
-		if d.Name() == "server" {
-			l.server = l
-		}
-		if d.Name() != "http" {
-			all = append(all, l)
-		}
-		for _, inner := range d.Block {
-			if inner.Block != nil && (inner.Name() == "server" || inner.Name() == "location" && len(inner.Words) > 1) {
-				add(inner, l)
-			}
-		}
-	}
-	for _, d := range conf {
-		if d.Name() == "http" && d.Block != nil {
-			add(d, nil)
-		}
-	}
-	return all
-}
-
 // A linter collects what is found, each thing once.
 type linter struct {
 	conf    []*nginx.Directive
 	levels  []*level
 	headers []string // that limits read
 	found   []finding
+	isFound map[finding]bool
 }
 
 func (w *linter) add(at *nginx.Directive, format string, a ...any) {
 	f := finding{at.File, at.Line, fmt.Sprintf(format, a...)}
-	if !slices.Contains(w.found, f) {
+	if !w.isFound[f] {
+		w.isFound[f] = true
 		w.found = append(w.found, f)
 	}
 }
 
 // lint says what is wrong with a configuration. headers are those that limits read, nil if that is not known.
 func lint(conf []*nginx.Directive, headers []string) []finding {
-	w := &linter{conf: conf, levels: levelsOf(conf), headers: headers}
+	w := &linter{conf: conf, levels: levelsOf(conf), headers: headers, isFound: map[finding]bool{}}
+	w.zoneKeys()
 	for _, l := range w.levels {
 		w.client(l)
 		w.refusalHeaders(l)
 		w.limitReq(l)
-		if check := w.check(l); check != nil {
-			w.bypasses(l, check)
-			if check.isOurs() {
-				w.answers(l)
-				w.checkLocation(check)
-			}
+		if l.Name() == "http" || l.isHidden() {
+			continue
+		}
+		w.pack(l)
+		check := l.check()
+		if check == nil {
+			continue
+		}
+		w.bypasses(l, check)
+		switch {
+		case check.isOurs():
+			w.refusals(l, check)
+			w.drops(l)
+			w.checkLocation(check)
+		case l.up.check().isOurs():
+			w.add(l.own("auth_request")[0], "auth_request in %s is asked instead of that of %s, and authz is not; want it in an inner server{} to which this one passes the request", l, l.up)
 		}
 	}
 	slices.SortStableFunc(w.found, func(a, b finding) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return w.found
-}
-
-// check is the location that decides about the requests of a level, nil if none does.
-func (w *linter) check(l *level) *level {
-	uri := l.arg("auth_request", "off")
-	if uri == "off" || l.isHidden() {
-		return nil
-	}
-	var best *level
-	for _, one := range l.server.below {
-		args := one.Args()
-		at := args[len(args)-1]
-		switch {
-		case args[0] == "=" && at == uri:
-			return one
-		case args[0] != "=" && !strings.HasPrefix(args[0], "~") && strings.HasPrefix(uri, at) && (best == nil || len(at) > len(best.Words[len(best.Words)-1])):
-			best = one
-		}
-	}
-	return best
-}
-
-// isOurs says whether the check asks authz: at /nginx.
-func (l *level) isOurs() bool {
-	for _, pass := range l.own("proxy_pass") {
-		if len(pass.Words) > 1 {
-			_, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(pass.Words[1], "http://"), "unix:"), "/")
-			if _, after, isUnix := strings.Cut(path, ":/"); isUnix {
-				path = after
-			}
-			if routeOf([]byte("/"+path)) >= 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -9,37 +9,13 @@ import (
 
 // client looks at how the client's address is known.
 func (w *linter) client(l *level) {
-	for _, d := range l.own("real_ip_header") {
-		if len(l.inForce("set_real_ip_from")) == 0 {
-			w.add(d, "real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy")
+	for _, d := range l.own("set_real_ip_from") {
+		if d.Words[1] == "0.0.0.0/0" || d.Words[1] == "::/0" {
+			w.add(d, "set_real_ip_from %s believes everybody: a client that reaches nginx itself chooses its address; want the addresses of the proxy in front", d.Words[1])
 		}
 	}
-	if l.Name() == "server" {
-		if d := l.up.own("real_ip_header"); len(d) > 0 && len(l.inForce("set_real_ip_from")) == 0 {
-			w.add(d[0], "real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy")
-		}
-	}
-}
-
-// ours are the headers of a refusal, in lower case.
-var ours = []string{"retry-after", "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-authz-limit"}
-
-// refusalHeaders looks for headers of a refusal that do not come with one.
-func (w *linter) refusalHeaders(l *level) {
-	each(l.Block, func(d *nginx.Directive) {
-		if d.Name() == "add_header" && len(d.Words) > 2 && slices.Contains(ours, strings.ToLower(d.Words[1])) && !slices.Contains(d.Words, "always") {
-			w.add(d, "add_header %s without always: a 429 does not have it; want always at its end", d.Words[1])
-		}
-	})
-}
-
-// each calls f with the directives of a level, those in if{} too, but not those of locations.
-func each(block []*nginx.Directive, f func(*nginx.Directive)) {
-	for _, d := range block {
-		f(d)
-		if d.Name() == "if" {
-			each(d.Block, f)
-		}
+	if header := l.inForce("real_ip_header"); l.Name() != "http" && len(header) > 0 && len(l.inForce("set_real_ip_from")) == 0 {
+		w.add(header[0], "real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy")
 	}
 }
 
@@ -51,9 +27,31 @@ func (w *linter) limitReq(l *level) {
 			w.add(d, "delay=%d is no less than burst=%d: nothing is ever delayed; want nodelay, if that is meant", delay, burst)
 		}
 	}
+	if l.check().isOurs() && l.arg("limit_req_status", "503") == "503" {
+		for _, d := range l.inForce("limit_req") {
+			w.add(d, "limit_req beside the check refuses first, and with a 503, as if the site were down; want limit_req_status 429; or a limit of authz instead")
+		}
+	}
 }
 
-// number is that of an argument such as burst=12, -1 if there is none.
+// zoneKeys looks for a limit_req that goes by what auth_request answered: it is asked before.
+func (w *linter) zoneKeys() {
+	late := map[string]bool{}
+	for _, l := range w.levels {
+		for _, d := range l.own("auth_request_set") {
+			late[d.Words[1]] = true
+		}
+	}
+	for _, l := range w.levels {
+		for _, zone := range slices.Concat(l.own("limit_req_zone"), l.own("limit_conn_zone")) {
+			if key := zone.Words[1]; late[key] {
+				w.add(zone, "%s goes by %s, which auth_request_set fills later: it is empty, and nobody is limited; want a limit of authz", zone.Name(), key)
+			}
+		}
+	}
+}
+
+// number is the one in an argument such as burst=12, -1 if there is none.
 func number(d *nginx.Directive, name string) int {
 	for _, arg := range d.Args() {
 		if text, ok := strings.CutPrefix(arg, name); ok {
@@ -68,76 +66,6 @@ func number(d *nginx.Directive, name string) int {
 		}
 	}
 	return -1
-}
-
-// bypasses looks for what answers a request of the level before or without its check.
-func (w *linter) bypasses(l, check *level) {
-	if any := l.inForce("satisfy"); len(any) > 0 && slices.Equal(any[0].Args(), []string{"any"}) {
-		if len(l.inForce("allow"))+len(l.inForce("deny"))+len(l.inForce("auth_basic")) > 0 {
-			w.add(any[0], "satisfy any: who is let in by allow or a password is not checked, and who is admitted passes deny; want satisfy all")
-		}
-	}
-	if len(check.own("internal")) == 0 {
-		w.add(check.Directive, "%s: the check can be asked for by anybody; want internal; in it", check)
-	}
-	if cached := check.inForce("proxy_cache"); len(cached) > 0 && !slices.Equal(cached[0].Args(), []string{"off"}) {
-		w.add(cached[0], "proxy_cache %s for the check: its answers are given again to others; want proxy_cache off; in %s", cached[0].Words[1], check)
-	}
-	if l.Name() == "server" {
-		w.rewrites(l, check)
-		return
-	}
-	each(l.Block, func(d *nginx.Directive) {
-		if d.Name() == "return" && l != check {
-			w.add(d, "return in %s answers before the check, which never happens; want auth_request off; there if that is meant", l)
-		}
-	})
-}
-
-// rewrites looks for what a server does to the check itself: its rewrites run again for that.
-func (w *linter) rewrites(l, check *level) {
-	uri := l.arg("auth_request", "")
-	for _, d := range l.Block {
-		switch {
-		case d.Name() == "if" && slices.Equal(d.Args(), []string{"($uri", "=", uri + ")"}) && slices.ContainsFunc(d.Block, func(d *nginx.Directive) bool { return d.Name() == "break" }):
-			return // what follows is not run for the check
-		case d.Name() == "return":
-			w.add(d, "return in server{} answers before the check, which never happens; want it in a location")
-		case d.Name() == "rewrite" && len(d.Words) > 1, d.Name() == "if" && slices.ContainsFunc(d.Block, func(d *nginx.Directive) bool { return d.Name() == "rewrite" }):
-			w.add(d, "%s before the check's own break: where it catches %s, every request passes unchecked; want it below the include, or in a location", d.Name(), uri)
-		}
-	}
-}
-
-// answers looks at what becomes of a refusal in a level, and of our headers.
-func (w *linter) answers(l *level) {
-	all := l.inForce("error_page")
-	if !slices.ContainsFunc(all, func(d *nginx.Directive) bool { return slices.Contains(d.Args(), "403") }) {
-		if own := l.own("error_page"); len(own) > 0 {
-			w.add(own[0], "error_page in %s drops those of the server: a limited client sees a 403; want error_page 403 = @authz_denied; there too", l)
-		} else {
-			w.add(l.Directive, "no error_page 403 for %s: a limited client sees a 403; want error_page 403 = @authz_denied;", l)
-		}
-	}
-	if l.Name() == "server" {
-		return
-	}
-	drops := l.own("add_header")
-	if len(drops) == 0 || slices.ContainsFunc(drops, isOurs) {
-		return
-	}
-	for up := l.up; up != nil; up = up.up {
-		if theirs := up.own("add_header"); len(theirs) > 0 {
-			if slices.ContainsFunc(theirs, isOurs) {
-				w.add(drops[0], "add_header in %s drops those of %s, RateLimit among them; want include authz/authz_ratelimit.conf; there too", l, up)
-			}
-			return
-		}
-	}
-}
-
-func isOurs(d *nginx.Directive) bool {
-	return len(d.Words) > 1 && slices.Contains(ours, strings.ToLower(d.Words[1]))
 }
 
 // checkLocation looks at the location that asks authz.
@@ -160,10 +88,30 @@ func (w *linter) checkLocation(l *level) {
 	if !has("x-real-ip") && !has("x-forwarded-for") {
 		w.add(at, "%s sends no X-Real-IP: every client is nginx to authz; want proxy_set_header X-Real-IP $remote_addr;", l)
 	}
+	w.values(l, has("x-real-ip"))
 	w.body(l, at, sent)
 	w.forwards(l, at, sent)
 	w.keepalive(l, pass, sent)
 	w.times(l, pass)
+	w.dead(l)
+}
+
+// values looks at what the check is told of the request: it has to be what nginx knows, not what the client says.
+func (w *linter) values(l *level, hasRealIP bool) {
+	for _, d := range l.inForce("proxy_set_header") {
+		if len(d.Words) != 3 {
+			continue
+		}
+		name, value := strings.ToLower(d.Words[1]), d.Words[2]
+		switch {
+		case (name == "x-original-uri" || name == "x-original-url") && (value == "$uri" || value == "$document_uri"):
+			w.add(d, "%s %s is the check's own path, whatever was asked for; want $request_uri", d.Words[1], value)
+		case (name == "x-real-ip" || name == "x-forwarded-for" && !hasRealIP) && strings.HasPrefix(value, "$http_"):
+			w.add(d, "%s %s is what the client says: it chooses its address; want $remote_addr, and real_ip_header with set_real_ip_from if a proxy is in front", d.Words[1], value)
+		case (name == "x-original-method" || name == "x-authz-zone") && strings.HasPrefix(value, "$http_"):
+			w.add(d, "%s %s is what the client says; want %s", d.Words[1], value, map[string]string{"x-original-method": "$request_method", "x-authz-zone": "$authz_zone"}[name])
+		}
+	}
 }
 
 func (w *linter) body(l *level, at *nginx.Directive, sent map[string]string) {
@@ -185,28 +133,48 @@ func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string)
 		w.add(at, "%s hands on all that the client sent: 64 KB of it are too much, and it may say what only nginx should; want proxy_pass_request_headers off;", l)
 	}
 	for _, name := range w.headers {
-		if _, ok := sent[name]; !ok && !all {
+		value, isSet := sent[name]
+		switch {
+		case isSet && value != "" || !isSet && all:
+		case !isVariable(name):
+			w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
+		default:
 			w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s $http_%s;", l, canonical(name), canonical(name), strings.ReplaceAll(name, "-", "_"))
 		}
 	}
 }
 
-// keepalive looks for why each check costs a connection.
+// keepalive looks for why each check costs a connection. From nginx 1.29.7 on none of that has to be said.
 func (w *linter) keepalive(l *level, pass *nginx.Directive, sent map[string]string) {
-	if l.arg("proxy_http_version", "1.0") != "1.1" {
+	if l.arg("proxy_http_version", "1.0") == "1.0" {
 		w.add(l.Directive, "%s asks by HTTP/1.0, a new connection each time; want proxy_http_version 1.1;", l)
 	}
 	if value, ok := sent["connection"]; !ok || value != "" {
 		w.add(l.Directive, `%s sends Connection: %s, a new connection each time; want proxy_set_header Connection "";`, l, map[bool]string{true: value, false: "close"}[ok])
 	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(pass.Words[1], "http://"), "/")
+	name, _ := upstreamOf(pass)
 	upstream := w.upstream(name)
-	switch {
-	case upstream == nil && !strings.Contains(name, "$"):
-		w.add(pass, "proxy_pass to %s without an upstream{} with keepalive: each check costs a connection; want upstream authz { server %s; keepalive 64; }", name, name)
-	case upstream != nil && len((&level{Directive: upstream}).own("keepalive")) == 0:
+	if upstream == nil {
+		if !strings.Contains(name, "$") {
+			w.add(pass, "proxy_pass to %s without an upstream{} with keepalive: each check costs a connection; want upstream authz { server %s; keepalive 64; }", name, name)
+		}
+		return
+	}
+	kept := -1
+	for i, d := range upstream.Block {
+		switch d.Name() {
+		case "keepalive":
+			kept = i
+		case "least_conn", "ip_hash", "hash", "random", "least_time":
+			if kept >= 0 {
+				w.add(upstream.Block[kept], "keepalive before %s is undone by it: each check costs a connection; want keepalive below it", d.Name())
+			}
+		}
+	}
+	if kept < 0 {
 		w.add(upstream, "upstream %s without keepalive: each check costs a connection; want keepalive 64;", name)
-	case upstream != nil && len((&level{Directive: upstream}).own("server")) > 1 && slices.Contains(nextUpstream(l), "timeout"):
+	}
+	if len(named(upstream.Block, "server")) > 1 && slices.Contains(nextUpstream(l), "timeout") {
 		w.add(l.Directive, "%s asks another instance after a timeout, and the request is charged twice; want proxy_next_upstream error;", l)
 	}
 }

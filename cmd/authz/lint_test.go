@@ -75,13 +75,17 @@ func TestLintFindsNothingInOurOwnConfigurations(t *testing.T) {
 			t.Errorf("%s\n%s", conf, got)
 		}
 	}
-	for _, name := range []string{"example.conf", "example_degraded.conf"} {
+	shipped := func(name string) string {
 		text, err := nginx.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(string(text))
+		return string(text)
 	}
+	const two = "include authz/authz.conf; include authz/authz_upstream_unix.conf;"
+	check(shipped("example.conf"))
+	check("http {" + two + shipped("example_degraded.conf") + "}")
+	check("http {" + two + "server { include authz/authz_server_open.conf; include authz/authz_ratelimit.conf; }}")
 	for _, args := range [][]string{{"--for=nginx"}, {"--for=nginx", "--dead=open", "--upstream=unix:/run/authz/authz.sock"}, {"--for=openresty", "--redis=unix:/run/redis.sock"}} {
 		_, conf, _ := strings.Cut(command(t, "", "", append([]string{"snippet", limits}, args...)...), "exit 0\n")
 		if conf == "" {

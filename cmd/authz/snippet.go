@@ -96,7 +96,7 @@ func forwarded(names []string) (lines string, err error) {
 	var wrong []error
 	for _, name := range names {
 		variable := strings.ReplaceAll(name, "-", "_")
-		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		if !isVariable(name) {
 			wrong = append(wrong, fmt.Errorf("header:%s: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -", name))
 		}
 		switch name {
@@ -106,6 +106,11 @@ func forwarded(names []string) (lines string, err error) {
 		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", canonical(name), variable)
 	}
 	return lines, errors.Join(wrong...)
+}
+
+// isVariable says whether nginx has a variable of its own for a header of this name.
+func isVariable(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 func (f *snippetCmd) openresty(out *strings.Builder, p *policy) {
