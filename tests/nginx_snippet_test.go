@@ -60,20 +60,3 @@ func TestASnippetIsAWholeConfiguration(t *testing.T) {
 		same(t, s.sendAll(t, 1, "GET /"), want)
 	}
 }
-
-// What lint calls a bypass is one.
-func TestWhatLintCallsABypassIsOne(t *testing.T) {
-	t.Parallel()
-	const one = "[limit.one]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"1/366d\"\n"
-	passes := func(want, server string) {
-		t.Helper()
-		s := startSite(t, siteConf{limits: one, server: server})
-		same(t, s.sendAll(t, 3, "GET /"), want)
-	}
-	const include, app = "include authz/authz_server.conf;", "location / { proxy_pass http://app; }"
-	passes("200 429 429", include+app)
-	passes("200 200 200", include+`location / { return 200 "x"; }`)
-	passes("200 200 200", `location /free { proxy_pass http://app; } rewrite ^/_authz$ /free;`+include+app)
-	passes("200 200 200", include+`location / { satisfy any; allow 127.0.0.1; deny all; proxy_pass http://app; }`)
-	passes("200 403 403", include+`location / { error_page 404 /x; proxy_pass http://app; }`)
-}

@@ -22,7 +22,11 @@ func (w *linter) bypasses(l, check *level) {
 		w.add(check.Directive, "%s: the check can be asked for by anybody; want internal; in it", check)
 	}
 	if cached := check.inForce("proxy_cache"); len(cached) > 0 && cached[0].Words[1] != "off" {
-		w.add(cached[0], "proxy_cache %s for the check: its answers are given again to others; want proxy_cache off; in %s", cached[0].Words[1], check)
+		why := "only Cache-Control: no-store keeps its answers from others"
+		if ignored := check.inForce("proxy_ignore_headers"); len(ignored) > 0 && slices.Contains(ignored[0].Args(), "Cache-Control") {
+			why = "its answers are given again to others"
+		}
+		w.add(cached[0], "proxy_cache %s for the check: %s; want proxy_cache off; in %s", cached[0].Words[1], why, check)
 	}
 	if l.Name() == "server" {
 		w.rewrites(l, check)
