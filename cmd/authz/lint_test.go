@@ -117,33 +117,6 @@ func TestWhatIsNoConfigurationIsAnError(t *testing.T) {
 	}
 }
 
-func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
-	check := func(want, toml string) {
-		t.Helper()
-		got := command(t, "", "", "snippet", writeFile(t, "limits.toml", toml))
-		var lines []string
-		for line := range strings.Lines(got) {
-			if strings.Contains(line, "$http_") || strings.Contains(line, "limits call zone") || strings.HasPrefix(line, "authz: ") || strings.HasPrefix(line, "header:") {
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		if got := strings.Join(lines, "\n"); got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", toml, got, want)
-		}
-	}
-	limit := func(text string) string {
-		return "[limit.a]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\nmissing = \"skip\"\n" + text + "\n"
-	}
-	check("", login)
-	check("proxy_set_header X-Api-Key $http_x_api_key;", limit(`key = ["header:X-API-Key", "host"]`))
-	check("proxy_set_header Cookie $http_cookie;\nproxy_set_header X-Plan $http_x_plan;\nproxy_set_header X-Units $http_x_units;",
-		limit("key = [\"cookie:session\"]\nmatch = { header = { X-Plan = \"gold\" } }\nunless = { cookie = { staff = \"*\" } }\ncost = \"header:X-Units\"\ncost_max = 5"))
-	check("proxy_set_header User-Agent $http_user_agent;", limit(`key = ["header:Host", "header:X-Real-IP"]`)+"[deny.bots]\nmatch = { header = { User-Agent = \"*bot*\" } }\n")
-	check("# In the location that limits call zone \"export\": set $authz_zone \"export\";", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"export\" }\n")
-	check("authz: snippet: header:x.plan: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -\n"+
-		"header:x_key: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -", limit(`key = ["header:X.Plan", "header:X_Key"]`))
-}
-
 // Whatever the text is, it is read or refused, and lint says what it says.
 func FuzzLint(f *testing.F) {
 	vectors, _ := filepath.Glob("../../tests/vectors/lint/*.conf")

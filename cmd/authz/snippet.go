@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"unicode"
 
 	"authz/nginx"
 )
@@ -12,8 +13,10 @@ import (
 type snippetCmd struct {
 	For      string   `help:"${enum}." enum:"nginx,openresty" default:"nginx"`
 	Limits   []string `arg:"" help:"Limits file, or folder of *.toml."`
-	Upstream string   `help:"Where authz serve listens: host:port or unix:/path." default:"127.0.0.1:7429"`
-	Dead     string   `help:"While authz itself is dead: closed (503), or open (requests pass)." enum:"closed,open" default:"closed"`
+	Headers  string   `help:"Headers that clients get, as for authz serve: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
+	Admitted bool     `name:"admitted-headers" help:"Admitted clients get them too."`
+	Upstream string   `help:"For nginx: where authz serve listens, host:port or unix:/path." default:"127.0.0.1:7429"`
+	Dead     string   `help:"For nginx: while authz itself is dead, closed (503) or open (requests pass)." enum:"closed,open" default:"closed"`
 	Redis    string   `help:"For openresty: host:port or unix:/path of Redis; without it limits are this machine's own."`
 	Policy   string   `help:"For openresty: where the compiled limits lie." default:"/etc/authz/limits.json"`
 }
@@ -26,17 +29,44 @@ the headers that the limits read. Put your own listen, server_name and locations
 
 func (f *snippetCmd) Validate() error {
 	for flag, at := range map[string]string{"upstream": f.Upstream, "redis": f.Redis} {
-		if path, isUnix := strings.CutPrefix(at, "unix:"); isUnix && strings.HasPrefix(path, "/") && !strings.ContainsAny(path, " \t\"'\\;{}$") || at == "" {
+		if path, isUnix := strings.CutPrefix(at, "unix:"); isUnix && strings.HasPrefix(path, "/") && isPlain(path) && !strings.Contains(path, ":") || at == "" {
 			continue
 		}
-		if _, port, err := net.SplitHostPort(at); err != nil || port == "" || strings.ContainsAny(at, " \t\"'\\;{}$/") {
+		if _, port, err := net.SplitHostPort(at); err != nil || port == "" || !isPlain(at) || strings.Contains(at, "/") {
 			return fmt.Errorf("--%s=%s: want host:port or unix:/path", flag, at)
 		}
 	}
-	if strings.ContainsAny(f.Policy, "\"\\\n") {
-		return fmt.Errorf("--policy=%s: want a path without quotes and backslashes", f.Policy)
+	if strings.ContainsAny(f.Policy, "\"\\") || hasControl(f.Policy) {
+		return fmt.Errorf("--policy=%q: want a path without quotes and backslashes", f.Policy)
+	}
+	for _, path := range f.Limits {
+		if hasControl(path) {
+			return fmt.Errorf("%q: want a name of one line", path)
+		}
+	}
+	if other := f.notFor(); other != "" {
+		return fmt.Errorf("--%s is not for %s", other, f.For)
 	}
 	return nil
+}
+
+func isPlain(at string) bool { return !strings.ContainsAny(at, " \"'\\;{}$") && !hasControl(at) }
+
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+
+// notFor is a flag that says nothing for what is written.
+func (f *snippetCmd) notFor() string {
+	switch isNginx := f.For == "nginx"; {
+	case isNginx && f.Redis != "":
+		return "redis"
+	case isNginx && f.Policy != "/etc/authz/limits.json":
+		return "policy"
+	case !isNginx && f.Upstream != "127.0.0.1:7429":
+		return "upstream"
+	case !isNginx && f.Dead != "closed":
+		return "dead"
+	}
+	return ""
 }
 
 // Run writes the configuration.
@@ -47,6 +77,7 @@ func (f *snippetCmd) Run(c *console) error {
 	}
 	p := policyOf(set)
 	var out strings.Builder
+	fmt.Fprintf(&out, "# For http{}: what the limits of %s need. Written, and written again, by\n#     %s\n", f.files(), f.command())
 	if f.For == "openresty" {
 		f.openresty(&out, p)
 	} else if err := f.nginx(&out, p); err != nil {
@@ -56,15 +87,47 @@ func (f *snippetCmd) Run(c *console) error {
 	return err
 }
 
+// command is what writes the same again.
+func (f *snippetCmd) command() string {
+	words := "authz snippet --for=" + f.For
+	for _, flag := range []struct{ name, value, byDefault string }{
+		{"headers", f.Headers, "ietf"}, {"upstream", f.Upstream, "127.0.0.1:7429"}, {"dead", f.Dead, "closed"},
+		{"redis", f.Redis, ""}, {"policy", f.Policy, "/etc/authz/limits.json"},
+	} {
+		if flag.value != flag.byDefault {
+			words += " --" + flag.name + "=" + shellWord(flag.value)
+		}
+	}
+	if f.Admitted {
+		words += " --admitted-headers"
+	}
+	return words + " " + f.files()
+}
+
+// files are the limits, as a shell takes them.
+func (f *snippetCmd) files() string {
+	var words []string
+	for _, path := range f.Limits {
+		words = append(words, shellWord(path))
+	}
+	return strings.Join(words, " ")
+}
+
+func shellWord(text string) string {
+	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:@%+=,-"
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 func (f *snippetCmd) nginx(out *strings.Builder, p *policy) error {
 	headers, err := forwarded(p.headers())
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "# authz snippet --for nginx %s\n# For http{}.\n\n", f.files())
-	out.WriteString(bare("authz.conf"))
 	upstream := strings.Replace(bare("authz_upstream_tcp.conf"), "127.0.0.1:7429", f.Upstream, 1)
-	fmt.Fprintf(out, "%s\nserver {\n", upstream)
+	fmt.Fprintf(out, "\n%s\n%s\nserver {\n", f.chosen(bare("authz.conf")), upstream)
 	file := "authz_server.conf"
 	if f.Dead == "open" {
 		file = "authz_server_open.conf"
@@ -72,21 +135,38 @@ func (f *snippetCmd) nginx(out *strings.Builder, p *policy) error {
 	server := strings.Replace(bare(file), "include authz/authz_check.conf;\n", bare("authz_check.conf"), 1)
 	server = strings.Replace(server, "    include authz/authz_headers.conf;\n", headers, 1)
 	server = strings.ReplaceAll(server, "        include authz/authz_refusal.conf;\n", indented(bare("authz_refusal.conf"), 2))
-	out.WriteString(indented(server, 1))
+	if f.Admitted {
+		server += bare("authz_ratelimit.conf")
+	}
+	out.WriteString(indented(f.chosen(server), 1))
 	f.rest(out, p)
 	out.WriteString("}\n")
 	return nil
 }
 
-// files are the limits, for a comment.
-func (f *snippetCmd) files() string {
-	return strings.NewReplacer("\n", "?", "\r", "?").Replace(strings.Join(f.Limits, " "))
+// chosen are the lines of a configuration without those for headers that clients do not get.
+func (f *snippetCmd) chosen(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		lower := strings.ToLower(strings.ReplaceAll(line, "_", "-"))
+		isLegacy := strings.Contains(lower, "x-ratelimit-") || strings.Contains(lower, "$authz-x-")
+		isIETF := !isLegacy && strings.Contains(lower, "ratelimit")
+		if isLegacy && f.Headers == "ietf" || isIETF && f.Headers == "legacy" {
+			continue
+		}
+		lines.WriteString(line)
+	}
+	return lines.String()
 }
 
 // rest is what is the owner's own in a server.
 func (f *snippetCmd) rest(out *strings.Builder, p *policy) {
 	out.WriteString("\n    # Yours: listen, server_name, locations.\n")
 	for _, zone := range p.zones() {
+		if strings.ContainsAny(zone, `*$"\`) || hasControl(zone) {
+			fmt.Fprintf(out, "    # In a location that limits call by zone = %q: set $authz_zone to a name that it meets.\n", zone)
+			continue
+		}
 		fmt.Fprintf(out, "    # In the location that limits call zone %q: set $authz_zone %q;\n", zone, zone)
 	}
 }
@@ -95,15 +175,16 @@ func (f *snippetCmd) rest(out *strings.Builder, p *policy) {
 func forwarded(names []string) (lines string, err error) {
 	var wrong []error
 	for _, name := range names {
-		variable := strings.ReplaceAll(name, "-", "_")
 		if !isVariable(name) {
 			wrong = append(wrong, fmt.Errorf("header:%s: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -", name))
 		}
 		switch name {
-		case "host", "x-real-ip", "x-request-id", "x-authz-zone", "x-original-method", "x-original-uri", "x-original-host":
+		case "x-real-ip", "x-request-id", "x-authz-zone", "x-original-method", "x-original-uri", "x-original-host":
 			continue // the check sends it as it knows it
+		case "connection", "content-length", "transfer-encoding", "expect", "x-original-url":
+			wrong = append(wrong, fmt.Errorf("header:%s: it is nginx's own in a check, and cannot be the client's: want another header", name))
 		}
-		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", canonical(name), variable)
+		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", canonical(name), strings.ReplaceAll(name, "-", "_"))
 	}
 	return lines, errors.Join(wrong...)
 }
@@ -114,8 +195,19 @@ func isVariable(name string) bool {
 }
 
 func (f *snippetCmd) openresty(out *strings.Builder, p *policy) {
-	fmt.Fprintf(out, `# authz snippet --for openresty %[1]s
-# For http{}. The policy: authz compile %[1]s > limits.json.new && mv limits.json.new %[2]s
+	options := ""
+	if f.Redis != "" {
+		options += f.luaRedis()
+	}
+	if f.Headers != "ietf" {
+		options += fmt.Sprintf("        headers = %q,\n", f.Headers)
+	}
+	if f.Admitted {
+		options += "        admitted_headers = true,\n"
+	}
+	policy := shellWord(f.Policy)
+	fmt.Fprintf(out, `# The policy, again after each edit of the limits:
+#     authz compile %s > %s.new && mv %[2]s.new %[2]s
 
 lua_package_path "/usr/share/authz/lua/?.lua;;";
 lua_shared_dict authz         32m;
@@ -123,15 +215,15 @@ lua_shared_dict authz_metrics 1m;
 init_by_lua_block {
     require("jit.opt").start("maxirconst=2000")
     authz = assert(require("resty.authz").new {
-        policy = "%[2]s",
-%[3]s        metrics = "authz_metrics",
+        policy = "%[3]s",
+%[4]s        metrics = "authz_metrics",
         refusal_cache = true,
     })
 }
 
 server {
-%[4]s    access_by_lua_block { authz.access() }
-`, f.files(), f.Policy, f.luaRedis(), indented(bare("openresty.conf"), 1))
+%[5]s    access_by_lua_block { authz.access() }
+`, f.files(), policy, f.Policy, options, indented(bare("openresty.conf"), 1))
 	f.rest(out, p)
 	out.WriteString("}\n")
 }
@@ -140,10 +232,11 @@ func (f *snippetCmd) luaRedis() string {
 	if path, isUnix := strings.CutPrefix(f.Redis, "unix:"); isUnix {
 		return fmt.Sprintf("        redis = { socket = %q },\n", path)
 	}
-	if host, port, err := net.SplitHostPort(f.Redis); err == nil {
-		return fmt.Sprintf("        redis = { host = %q, port = %s },\n", host, port)
+	host, port, _ := net.SplitHostPort(f.Redis) // as Validate knows
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]" // so that nginx knows an IPv6 address
 	}
-	return ""
+	return fmt.Sprintf("        redis = { host = %q, port = %s },\n", host, port)
 }
 
 // bare is one of the shipped files without the lines that are comments, or empty.
