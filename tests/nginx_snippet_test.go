@@ -46,6 +46,7 @@ func TestASnippetIsAWholeConfiguration(t *testing.T) {
 		for _, host := range []string{"a.test", "b.test"} {
 			same(t, s.sendAll(t, 2, "GET /names", "1-A--b-: x", "Host: "+host), "200 429")
 		}
+		same(t, fmt.Sprint(s.sendRaw(t, "GET /names HTTP/1.0\r\n1-A--b-: x\r\n\r\n").status), "200")
 		if got := s.send(t, "GET /export", ""); got.header.Get("Retry-After") == "" || got.header.Get("X-Authz-Limit") != "export" {
 			t.Errorf("%+v, want Retry-After and X-Authz-Limit", got.header)
 		}

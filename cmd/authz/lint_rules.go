@@ -135,7 +135,9 @@ func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string)
 	for _, name := range w.headers {
 		value, isSet := sent[name]
 		switch {
-		case isSet && value != "" || !isSet && all:
+		case isSet && value != "" || !isSet && all && name != "host":
+		case name == "host":
+			w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
 		case !isVariable(name):
 			w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
 		default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -126,8 +127,12 @@ func (f *snippetCmd) nginx(out *strings.Builder, p *policy) error {
 	if err != nil {
 		return err
 	}
+	maps := bare("authz.conf")
+	if slices.Contains(p.headers(), "host") {
+		maps += "map $http_host $authz_http_host { \"\" none; default $http_host; }\n" // a client of HTTP/1.0 may have none, a check may not
+	}
 	upstream := strings.Replace(bare("authz_upstream_tcp.conf"), "127.0.0.1:7429", f.Upstream, 1)
-	fmt.Fprintf(out, "\n%s\n%s\nserver {\n", f.chosen(bare("authz.conf")), upstream)
+	fmt.Fprintf(out, "\n%s\n%s\nserver {\n", f.chosen(maps), upstream)
 	file := "authz_server.conf"
 	if f.Dead == "open" {
 		file = "authz_server_open.conf"
@@ -181,6 +186,9 @@ func forwarded(names []string) (lines string, err error) {
 		switch name {
 		case "x-real-ip", "x-request-id", "x-authz-zone", "x-original-method", "x-original-uri", "x-original-host":
 			continue // the check sends it as it knows it
+		case "host":
+			lines += "    proxy_set_header Host $authz_http_host;\n"
+			continue
 		case "connection", "content-length", "transfer-encoding", "expect", "x-original-url":
 			wrong = append(wrong, fmt.Errorf("header:%s: it is nginx's own in a check, and cannot be the client's: want another header", name))
 		}

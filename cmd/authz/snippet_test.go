@@ -14,7 +14,7 @@ func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
 		got := command(t, "", "", "snippet", writeFile(t, "limits.toml", toml))
 		var lines []string
 		for line := range strings.Lines(got) {
-			if strings.Contains(line, "$http_") || strings.Contains(line, "set $authz_zone to") || strings.Contains(line, "limits call zone") || strings.HasPrefix(line, "authz: ") || strings.HasPrefix(line, "header:") {
+			if strings.Contains(line, "$http_") || strings.Contains(line, "Host $authz") || strings.Contains(line, "set $authz_zone to") || strings.Contains(line, "limits call zone") || strings.HasPrefix(line, "authz: ") || strings.HasPrefix(line, "header:") {
 				lines = append(lines, strings.TrimSpace(line))
 			}
 		}
@@ -29,7 +29,7 @@ func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
 	check("proxy_set_header X-Api-Key $http_x_api_key;", limit(`key = ["header:X-API-Key", "host"]`))
 	check("proxy_set_header Cookie $http_cookie;\nproxy_set_header X-Plan $http_x_plan;\nproxy_set_header X-Units $http_x_units;",
 		limit("key = [\"cookie:session\"]\nmatch = { header = { X-Plan = \"gold\" } }\nunless = { cookie = { staff = \"*\" } }\ncost = \"header:X-Units\"\ncost_max = 5"))
-	check("proxy_set_header Host $http_host;\nproxy_set_header User-Agent $http_user_agent;", limit(`key = ["header:Host", "header:X-Real-IP"]`)+"[deny.bots]\nmatch = { header = { User-Agent = \"*bot*\" } }\n")
+	check("map $http_host $authz_http_host { \"\" none; default $http_host; }\nproxy_set_header Host $authz_http_host;\nproxy_set_header User-Agent $http_user_agent;", limit(`key = ["header:Host", "header:X-Real-IP"]`)+"[deny.bots]\nmatch = { header = { User-Agent = \"*bot*\" } }\n")
 	check("# In the location that limits call zone \"export\": set $authz_zone \"export\";", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"export\" }\n")
 	check("# In a location that limits call by zone = \"e*\": set $authz_zone to a name that it meets.", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"e*\" }\n")
 	check("authz: snippet: header:content-length: it is nginx's own in a check, and cannot be the client's: want another header", limit(`key = ["header:Content-Length"]`))
