@@ -29,6 +29,7 @@ func byHand(pairs ...string) string {
 			proxy_set_header X-Real-IP $remote_addr;
 			proxy_http_version 1.1;
 			proxy_set_header Connection "";
+			proxy_connect_timeout 200ms;
 			proxy_read_timeout 1s;
 			client_max_body_size 0;
 			error_page 502 504 = @dead;

@@ -161,16 +161,22 @@ func (l *level) isOurs() bool {
 		return false
 	}
 	for _, pass := range l.own("proxy_pass") {
-		if _, path := upstreamOf(pass); routeOf([]byte(path)) >= 0 {
+		if _, path := l.upstreamOf(pass); routeOf([]byte(path)) >= 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// upstreamOf is whom a proxy_pass asks, and for what.
-func upstreamOf(pass *nginx.Directive) (name, path string) {
-	rest := strings.TrimPrefix(pass.Words[1], "http://")
+// upstreamOf is whom a proxy_pass of the level asks, and for what. What is in a variable may stand in a set beside it.
+func (l *level) upstreamOf(pass *nginx.Directive) (name, path string) {
+	rest := pass.Words[1]
+	for _, set := range l.own("set") {
+		if set.Words[1] == rest && len(set.Words) > 2 {
+			rest = set.Words[2]
+		}
+	}
+	rest = strings.TrimPrefix(rest, "http://")
 	if socket, ok := strings.CutPrefix(rest, "unix:"); ok {
 		socket, path, _ = strings.Cut(socket, ":")
 		return "unix:" + socket, path

@@ -154,7 +154,7 @@ func (w *linter) keepalive(l *level, pass *nginx.Directive, sent map[string]stri
 	if value, ok := sent["connection"]; !ok || value != "" {
 		w.add(l.Directive, `%s sends Connection: %s, a new connection each time; want proxy_set_header Connection "";`, l, map[bool]string{true: value, false: "close"}[ok])
 	}
-	name, _ := upstreamOf(pass)
+	name, _ := l.upstreamOf(pass)
 	upstream := w.upstream(name)
 	if upstream == nil {
 		if !strings.Contains(name, "$") {
@@ -202,8 +202,15 @@ func (w *linter) upstream(name string) *nginx.Directive {
 
 // times looks for a check that holds requests up.
 func (w *linter) times(l *level, pass *nginx.Directive) {
+	var want []string
+	if len(l.inForce("proxy_connect_timeout")) == 0 {
+		want = append(want, "proxy_connect_timeout 200ms;")
+	}
 	if len(l.inForce("proxy_read_timeout")) == 0 {
-		w.add(pass, "%s waits 60s for a stuck authz; want proxy_read_timeout 1s;", l)
+		want = append(want, "proxy_read_timeout 1s;")
+	}
+	if len(want) > 0 {
+		w.add(pass, "%s waits 60s for a stuck authz; want %s", l, strings.Join(want, " "))
 	}
 	if l.arg("proxy_intercept_errors", "off") == "on" {
 		w.add(l.inForce("proxy_intercept_errors")[0], "proxy_intercept_errors on for the check: what authz answers is taken for an error; want proxy_intercept_errors off; in %s", l)
