@@ -18,7 +18,8 @@ type lintCmd struct {
 // Help is what --help says beside the flags.
 func (*lintCmd) Help() string {
 	return `Reads a configuration as nginx does, and says what in it bypasses a check or spoils its answer, a line each. Exit code 0:
-nothing; 1: something, or it cannot be read; 2: usage. What is meant so is said to nginx by "auth_request off;".`
+nothing; 1: something, or it cannot be read; 2: usage. What is meant so is said to nginx by "auth_request off;", or
+"access_by_lua_block { }" where the OpenResty pack decides.`
 }
 
 // A finding is one thing that is wrong, and what would be right.

@@ -142,12 +142,16 @@ func (w *linter) drops(l *level) {
 		w.dropsHeaders(l, "if in "+l.String(), d.Block, l)
 	}
 	own := l.own("auth_request_set")
-	if above := l.up.inForce("auth_request_set"); len(own) > 0 && slices.ContainsFunc(above, isCapture) && !slices.ContainsFunc(own, isCapture) {
-		w.add(own[0], "auth_request_set in %s drops those of the server, $authz_status among them: a limited client sees a 403; want it in the server", l)
+	above := l.up.inForce("auth_request_set")
+	if at := slices.IndexFunc(above, isCapture); len(own) > 0 && at >= 0 && !slices.ContainsFunc(own, isCapture) {
+		w.add(own[0], "auth_request_set in %s drops those of the server, %s among them: a limited client sees a 403; want it in the server", l, above[at].Words[1])
 	}
 }
 
-func isCapture(d *nginx.Directive) bool { return d.Words[1] == "$authz_status" }
+// isCapture says whether an auth_request_set keeps what the client is to see.
+func isCapture(d *nginx.Directive) bool {
+	return d.Words[1] == "$authz_status" || strings.HasSuffix(d.Words[len(d.Words)-1], "_x_authz_status")
+}
 
 func (w *linter) dropsHeaders(l *level, at string, block []*nginx.Directive, up *level) {
 	drops := named(block, "add_header")

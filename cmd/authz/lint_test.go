@@ -112,8 +112,48 @@ func TestWhatIsNoConfigurationIsAnError(t *testing.T) {
 	check("nginx.conf:1: include n*.conf: nginx.conf would include itself", "include n*.conf; include n*.conf;")
 	check("nginx.conf:1: want } at the end", `http { init_by_lua_block { local a = "}`)
 	check("nginx.conf:1: more than 50 braces within each other", strings.Repeat("a {", 60))
+	check("nginx.conf: no http{} in it, want the nginx.conf that includes it", "server { listen 80; }")
 	if got := command(t, "", "", "lint", "/nowhere/nginx.conf"); got != "exit 1\nauthz: lint: open /nowhere/nginx.conf: no such file or directory\n" {
 		t.Error(got)
+	}
+}
+
+func TestLintHasThreeExitCodes(t *testing.T) {
+	dir := confFolder(t, "http {\n  server { real_ip_header X-Forwarded-For; }\n}\n")
+	conf, bad := filepath.Join(dir, "nginx.conf"), writeFile(t, "bad.toml", "[limit.a]\n")
+	check := func(want string, args ...string) {
+		t.Helper()
+		if got := command(t, dir+"/", "", append([]string{"lint"}, args...)...); got != want {
+			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
+		}
+	}
+	check(`exit 1
+[{"file":"nginx.conf","line":2,"what":"real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy"}]
+`, conf, "--json")
+	check("exit 0\n[]\n", filepath.Join(confFolder(t, "http { }"), "nginx.conf"), "--json")
+	check(command(t, dir+"/", "", "check", bad), conf, "--limits="+bad)
+	check("exit 2\nauthz: expected \"<nginx.conf>\"; see authz lint --help\n")
+	check("exit 2\nauthz: unknown flag --fix; see authz lint --help\n", conf, "--fix")
+}
+
+// An include is relative to the folder of nginx.conf, whatever includes it; a pattern may meet nothing, a name may not.
+func TestLintNamesTheFileThatIsIncluded(t *testing.T) {
+	dir := confFolder(t, "http {\n  include sites/*.conf;\n  include none/*.conf;\n}\n")
+	for name, text := range map[string]string{
+		"sites/b.conf": "server {\n  include sites/inner/real.inc;\n}\n",
+		"sites/a.conf": "server {\n\n  real_ip_header X-A;\n}\n", "sites/inner/real.inc": "\n\n\nreal_ip_header X-B;",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const what = ": real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy\n"
+	want := "exit 1\nsites/a.conf:3" + what + "sites/inner/real.inc:4" + what
+	if got := command(t, dir+"/", "", "lint", filepath.Join(dir, "nginx.conf")); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
