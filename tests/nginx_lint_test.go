@@ -92,6 +92,11 @@ func TestWhatLintFindsIsWhatNginxDoes(t *testing.T) {
 	check("200 200 200", "proxy_cache pages for the check: its answers are given again to others; want proxy_cache off; in location = /_authz",
 		"proxy_cache pages; proxy_cache_valid 200 1h; proxy_ignore_headers Cache-Control;"+byHand(), siteConf{http: "proxy_cache_path pages keys_zone=pages:1m;"})
 
+	check("429 429 429", "try_files ends in @app, for which nginx checks again, and a request is charged twice; want the lines of authz_check.conf that have $authz_done",
+		byHand("location / { proxy_pass http://app; }", "location / { try_files /none @app; } location @app { proxy_pass http://app; }"), siteConf{})
+	check("429 429 429", "try_files ends in /b, for which nginx checks again, and a request is charged twice; want the lines of authz_check.conf that have $authz_done",
+		byHand("location / { proxy_pass http://app; }", "location / { try_files /none /b; } location = /b { proxy_pass http://app; }"), siteConf{})
+
 	// Who the client is, and what it asks for.
 	check("200 200 200", "set_real_ip_from 0.0.0.0/0 believes everybody: a client that reaches nginx itself chooses its address; want the addresses of the proxy in front",
 		include+"set_real_ip_from 0.0.0.0/0; real_ip_header X-Forwarded-For;"+app, siteConf{}, "X-Forwarded-For")

@@ -37,7 +37,14 @@ func (f *lintCmd) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		headers = policyOf(set).headers()
+		p := policyOf(set)
+		headers = p.headers()
+		for kind, header := range map[string]string{"host": "x-original-host", "zone": "x-authz-zone"} {
+			if p.reads(kind) && !slices.Contains(headers, header) {
+				headers = append(headers, header)
+			}
+		}
+		slices.Sort(headers)
 	}
 	conf, err := nginx.Read(f.Conf)
 	if err == nil && !slices.ContainsFunc(conf, func(d *nginx.Directive) bool { return d.Name() == "http" }) {
@@ -98,6 +105,7 @@ func lint(conf []*nginx.Directive, headers []string) []finding {
 		case check.isOurs():
 			w.refusals(l, check)
 			w.drops(l)
+			w.twice(l, check)
 			w.checkLocation(check)
 		case l.up.check().isOurs():
 			w.add(l.own("auth_request")[0], "auth_request in %s is asked instead of that of %s, and authz is not; want it in an inner server{} to which this one passes the request", l, l.up)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -96,6 +97,24 @@ func (w *linter) checkLocation(l *level) {
 	w.dead(l)
 }
 
+// twice looks for a request that nginx has checked again after it has looked for files.
+func (w *linter) twice(l, check *level) {
+	if slices.ContainsFunc(named(check.Block, "if"), func(d *nginx.Directive) bool { return len(named(d.Block, "return")) > 0 }) {
+		return // it answers the second time by itself
+	}
+	for _, d := range l.own("try_files") {
+		last := d.Words[len(d.Words)-1]
+		path, _, _ := strings.Cut(last, "?")
+		next := l.namedLocation(path)
+		if strings.HasPrefix(path, "/") {
+			next = cmp.Or(l.server.meets(path), l.server)
+		}
+		if next != nil && next.check() == check {
+			w.add(d, "try_files ends in %s, for which nginx checks again, and a request is charged twice; want the lines of authz_check.conf that have $authz_done", last)
+		}
+	}
+}
+
 // values looks at what the check is told of the request: it has to be what nginx knows, not what the client says.
 func (w *linter) values(l *level, hasRealIP bool) {
 	for _, d := range l.inForce("proxy_set_header") {
@@ -133,15 +152,27 @@ func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string)
 		w.add(at, "%s hands on all that the client sent: 64 KB of it are too much, and it may say what only nginx should; want proxy_pass_request_headers off;", l)
 	}
 	for _, name := range w.headers {
+		want := "$http_" + strings.ReplaceAll(name, "-", "_")
+		fromNginx := true
+		switch name {
+		case "x-authz-zone":
+			want = "$authz_zone"
+		case "x-original-host":
+			want = "$host"
+		case "host":
+		default:
+			fromNginx = false
+		}
 		value, isSet := sent[name]
 		switch {
-		case isSet && value != "" || !isSet && all && name != "host":
+		case isSet && value != "" || !isSet && all && !fromNginx:
+		case name == "x-original-host" && sent["x-original-url"] != "":
 		case name == "host":
 			w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
 		case !isVariable(name):
 			w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
 		default:
-			w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s $http_%s;", l, canonical(name), canonical(name), strings.ReplaceAll(name, "-", "_"))
+			w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, canonical(name), canonical(name), want)
 		}
 	}
 }

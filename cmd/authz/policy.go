@@ -18,7 +18,7 @@ type policyRule struct {
 }
 
 type policyCondition struct {
-	IP, Zone       []string
+	IP, Zone, Host []string
 	Header, Cookie map[string][]string
 }
 
@@ -35,6 +35,22 @@ func (p *policy) rules() []policyRule { return slices.Concat(p.Deny, p.Allow, p.
 // readsClient says whether the rule asks for the client's address or the zone.
 func (r *policyRule) readsClient() bool {
 	return len(r.Match.IP)+len(r.Match.Zone)+len(r.Unless.IP)+len(r.Unless.Zone) > 0
+}
+
+// reads says whether any rule asks for the zone or the host, in a condition or a key.
+func (p *policy) reads(kind string) bool {
+	for _, r := range p.rules() {
+		conditions := map[string]int{"zone": len(r.Match.Zone) + len(r.Unless.Zone), "host": len(r.Match.Host) + len(r.Unless.Host)}
+		if conditions[kind] > 0 {
+			return true
+		}
+		for _, part := range r.Key {
+			if part.Kind == kind {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // headers are those that a rule reads, in lower case, Cookie for cookies; each once, in order.
