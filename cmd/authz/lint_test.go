@@ -13,9 +13,10 @@ import (
 // Each vector is a configuration, a dashed line, and all that is wrong with it.
 func TestLintFindsWhatTheVectorsSayAndNothingElse(t *testing.T) {
 	vectors, err := filepath.Glob("../../tests/vectors/lint/*.conf")
-	if err != nil || len(vectors) < 20 {
+	if err != nil || len(vectors) < 50 {
 		t.Fatalf("%d vectors, %v", len(vectors), err)
 	}
+	dir := confFolder(t, "")
 	for _, path := range vectors {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -25,8 +26,10 @@ func TestLintFindsWhatTheVectorsSayAndNothingElse(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no dashed line", path)
 		}
-		dir := confFolder(t, conf)
 		args := []string{"lint", filepath.Join(dir, "nginx.conf")}
+		if err := os.WriteFile(args[1], []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if names, ok := strings.CutPrefix(conf, "# limits: "); ok {
 			names, _, _ = strings.Cut(names, "\n")
 			key := `"` + strings.ReplaceAll(names, ", ", `", "`) + `"`
@@ -113,6 +116,15 @@ func TestWhatIsNoConfigurationIsAnError(t *testing.T) {
 	check("nginx.conf:1: want } at the end", `http { init_by_lua_block { local a = "}`)
 	check("nginx.conf:1: more than 50 braces within each other", strings.Repeat("a {", 60))
 	check("nginx.conf: no http{} in it, want the nginx.conf that includes it", "server { listen 80; }")
+	dir := confFolder(t, "include 1.conf;")
+	for i := 1; i <= 60; i++ {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".conf")), fmt.Appendf(nil, "include %d.conf;", i+1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := command(t, dir+"/", "", "lint", filepath.Join(dir, "nginx.conf")); got != "exit 1\nauthz: lint: 51.conf: more than 100000 files, or 50 within each other, want less\n" {
+		t.Error(got)
+	}
 	if got := command(t, "", "", "lint", "/nowhere/nginx.conf"); got != "exit 1\nauthz: lint: open /nowhere/nginx.conf: no such file or directory\n" {
 		t.Error(got)
 	}
