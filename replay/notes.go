@@ -8,7 +8,10 @@ import (
 // Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
 // only those that have something to say.
 
-// warning is that a log was not read to its end, or not in its order, since its times go backwards in most lines.
+// few lines that come too late are what any log may have.
+const few = 10
+
+// warning is that a log was not read to its end, or not in its order, since its times go backwards in most lines, or in more than a few and a twentieth.
 func (l LogReport) warning() string {
 	astray, all := l.Late, l.Requests
 	for _, b := range l.Broken {
@@ -20,10 +23,10 @@ func (l LogReport) warning() string {
 			astray, all = astray+b.Lines, all+b.Lines
 		}
 	}
-	if 2*astray <= all {
+	if 2*astray <= all && (astray <= few || 20*astray <= all) {
 		return ""
 	}
-	return fmt.Sprintf("%s is not in the order of time, and this report is wrong: %s of %d come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order",
+	return fmt.Sprintf("%s is not in the order of time, and this report is wrong: %s of %d come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order, and logs that are given as files of their own are merged by their times",
 		plain(l.Name), count(astray, "request"), all)
 }
 

@@ -267,12 +267,21 @@ func (r *run) decide(q request) {
 // nothing is the error of logs without a single request.
 func nothing(streams []*stream) error {
 	for _, s := range streams {
-		if s.log.damaged != nil && s.lines == 0 {
-			return fmt.Errorf("%s: gzip is damaged before its first line ends: %w, want a whole file (gzip -t tells) or a plain one", s.log.name, s.log.damaged)
-		}
-		if s.lines > 0 {
-			return fmt.Errorf("%s: none of %d lines is a request in the format %s: %s", s.log.name, s.lines, s.format, tellFlaws(s.brokenLines()))
+		if err := s.nothing(); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("%s: no lines, want an access log", streams[0].log.name)
+}
+
+// nothing is the error of a log that has lines, and none that is a request.
+func (s *stream) nothing() error {
+	switch {
+	case s.requests > 0:
+	case s.log.damaged != nil && s.lines == 0:
+		return fmt.Errorf("%s: gzip is damaged before its first line ends: %w, want a whole file (gzip -t tells) or a plain one", s.log.name, s.log.damaged)
+	case s.lines > 0:
+		return fmt.Errorf("%s: none of %d lines is a request in the format %s: %s", s.log.name, s.lines, s.format, tellFlaws(s.brokenLines()))
+	}
+	return nil
 }

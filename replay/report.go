@@ -174,6 +174,11 @@ func (r *run) report(streams []*stream) (*Report, error) {
 	if out.Requests == 0 {
 		return nil, nothing(streams)
 	}
+	for _, s := range streams {
+		if err := s.nothing(); err != nil && s.log.damaged == nil { // of damage there is a warning
+			return nil, err
+		}
+	}
 	for _, w := range [...]word{1, 2, 3, 4, 5, otherWord, noWord} {
 		if n := r.said[w]; n > 0 && r.seen[placeLimitReq] {
 			out.LimitReq = append(out.LimitReq, Said{wordNames[w], n})
@@ -183,6 +188,9 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		if w := out.Logs[i].warning(); w != "" {
 			out.Warnings = append(out.Warnings, w)
 		}
+	}
+	if out.UnknownAddress == out.Requests {
+		out.Warnings = append(out.Warnings, "no request has an address that can be read, so that limits by ip have a single key; want --format with $remote_addr where the address stands")
 	}
 	out.Policy = r.policies[0].report(r)
 	if r.compared != nil {

@@ -112,11 +112,13 @@ func TestALogThatIsNotInOrderIsSaidToBeSo(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", first, want)
 		}
 	}
-	const what = " come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order"
+	const what = " come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order, and logs that are given as files of their own are merged by their times"
 	newestFirst := every(-1, 1000, 1000)
 	check("WARNING: log1 is not in the order of time, and this report is wrong: 994 requests of 1000"+what, newestFirst)
 	check("WARNING: log1 is not in the order of time, and this report is wrong: 2000 requests of 3000"+what, slices.Concat(every(1, 20_000, 1000), every(1, 10_000, 1000), every(1, 0, 1000)))
-	check("log1: 2000 lines, 2000 requests in the format $msec $remote_addr $request_uri", slices.Concat(every(1, 10_000, 1000), every(1, 0, 1000)))
+	check("WARNING: log1 is not in the order of time, and this report is wrong: 1000 requests of 2000"+what, slices.Concat(every(1, 10_000, 1000), every(1, 0, 1000)))
+	check("WARNING: log1 is not in the order of time, and this report is wrong: 60 requests of 1060"+what, slices.Concat(every(1, 10_000, 1000), every(1, 0, 60)))
+	check("log1: 1050 lines, 1050 requests in the format $msec $remote_addr $request_uri", slices.Concat(every(1, 10_000, 1000), every(1, 0, 50)))
 }
 
 // A clock that stands still, or an hour for late lines: all requests would wait.

@@ -14,7 +14,7 @@ import (
 
 type proveCmd struct {
 	URL       string        `name:"url" help:"Where the limit is met: of the site, or with --direct of authz itself." required:"" placeholder:"URL"`
-	Limit     string        `help:"Name of the limit." required:"" placeholder:"NAME"`
+	Limit     string        `help:"Name of the limit; without --limits no more than what the report calls it." required:"" placeholder:"NAME"`
 	Limits    []string      `help:"Limits file, or folder of *.toml, that has its numbers; may be repeated." sep:"none" placeholder:"FILE|DIR"`
 	Algorithm string        `help:"Its algorithm, without --limits." placeholder:"NAME"`
 	Rate      string        `help:"Its rate, without --limits." placeholder:"COUNT/[N]UNIT"`
@@ -44,6 +44,8 @@ Four attacks follow each other: a crowd (twice what is admitted at once, over 50
 Retry-After says, bursts on both sides of the boundary of an aligned window, and a flood of four times the rate
 for a window. The first line says how many requests that makes; --requests and --for cut it off, and then the
 promise may be broken, but cannot be held: for that a whole window, a boundary and a flood have to be seen.
+
+A Host among the headers is the host that is asked for, X-Authz-Zone with --direct the zone.
 
 429 is refused; 2xx, 3xx and 404 are admitted; all else is no verdict. Without --vary all requests are of the
 client that this machine is. Directly, each attack has an address of its own, unless X-Real-IP is given.

@@ -91,6 +91,16 @@ func (b *prober) gives(name string) bool {
 	return false
 }
 
+// host is what the requests are for: that of the URL, or of a Host among the headers.
+func (b *prober) host() string {
+	for _, h := range b.header {
+		if strings.EqualFold(h[0], "Host") {
+			return h[1]
+		}
+	}
+	return b.target.Host
+}
+
 // nowUS is the time since the run began, by the clock that nobody sets.
 func (b *prober) nowUS() int64 { return time.Since(b.began).Microseconds() }
 
@@ -111,7 +121,7 @@ func (b *prober) request(key int) *fasthttp.Request {
 		}
 		req.Header.Set("X-Original-Method", b.method)
 		req.Header.Set("X-Original-URI", uri)
-		req.Header.Set("X-Original-Host", b.target.Host)
+		req.Header.Set("X-Original-Host", b.host())
 	}
 	given := map[string]bool{}
 	for _, h := range append([][2]string{{b.vary[0], strings.ReplaceAll(b.vary[1], "{n}", strconv.Itoa(key))}}, b.header...) {

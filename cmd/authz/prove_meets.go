@@ -25,6 +25,8 @@ func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
 	switch m := &q.match; {
 	case i < 0 && !f.Direct && dependsOnClient(set, l.Name, m.Rule):
 		return nil
+	case i < 0 && m.Limit != nil:
+		return fmt.Errorf("limit.%s blocks %s: %s; see --header and --vary", m.Rule, what, absent(m.Limit, m))
 	case i < 0 && m.Rule != "":
 		return fmt.Errorf("%s.%s decides %s, and no limit counts it; see authz explain", m.Verdict, m.Rule, what)
 	case i < 0 && slices.Contains(m.Missing, l):

@@ -199,6 +199,12 @@ func TestARunThatTheLimitDoesNotMeetDoesNotBegin(t *testing.T) {
 		key       = ["ip"]
 		algorithm = "fixed_window"
 		rate      = "5/m"
+		[limit.user]
+		match     = { path = "/user", host = "a.test" }
+		key       = ["header:X-User"]
+		missing   = "deny"
+		algorithm = "fixed_window"
+		rate      = "5/m"
 		[limit.dear]
 		match     = { path = "/dear" }
 		key       = []
@@ -234,6 +240,10 @@ func TestARunThatTheLimitDoesNotMeetDoesNotBegin(t *testing.T) {
 		"login", "/login", "--method=POST", "-H", "X-User: ann")
 	check("allow.probes decides GET /healthz of host site.test, and no limit counts it; see authz explain", "login", "/healthz")
 	check("POST /dear of host site.test costs 5: want one that costs 1; a run counts requests", "dear", "/dear", "--method=POST")
+	check("limit.user blocks GET /user of host a.test: header:x-user is absent; see --header and --vary", "user", "/user", "-H", "Host: a.test")
+	check("meets", "user", "/user", "-H", "host: a.test", "-H", "X-User: ann")
+	check("meets", "user", "/user", "--direct", "-H", "Host: a.test", "-H", "X-User: ann")
+	check("limit.user does not meet GET /user of host site.test"+another, "user", "/user", "-H", "X-User: ann")
 	check("no limit meets GET /%zz: nginx answers 400 to it", "login", "/nginx", "-H", "X-Original-URI: /%zz")
 
 	// A site knows the client's address, and we do not; authz is told it.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -54,6 +56,9 @@ func (f *replayCmd) Validate() (err error) {
 }
 
 func (f *replayCmd) Run(c *console) error {
+	if err := f.mayWriteHTML(); err != nil {
+		return err
+	}
 	o := replay.Options{Format: f.format, ReorderUS: f.Reorder.Microseconds()}
 	if f.Suggest != nil {
 		o.Suggest = &replay.Suggest{Keys: *f.Suggest, Headroom: f.Headroom}
@@ -124,6 +129,30 @@ func (f *replayCmd) write(c *console, report *replay.Report) error {
 		return err
 	}
 	return errors.Join(report.WriteHTML(file), file.Close())
+}
+
+// mayWriteHTML is an error if --html names a file that is no report of ours, such as a log, or a place where none can be.
+func (f *replayCmd) mayWriteHTML() error {
+	if f.HTML == "" {
+		return nil
+	}
+	if f.HTML == "-" {
+		return errors.New("--html=-: want a file")
+	}
+	text, err := os.ReadFile(f.HTML)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		info, err := os.Stat(filepath.Dir(f.HTML))
+		if err != nil || !info.IsDir() {
+			return fmt.Errorf("--html=%s: there is no folder %s, want one that exists", f.HTML, filepath.Dir(f.HTML))
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("--html=%w", err)
+	case len(text) > 0 && !bytes.Contains(text, []byte("<title>authz replay</title>")):
+		return fmt.Errorf("--html=%s: this file is there, and no report of authz replay: want another name", f.HTML)
+	}
+	return nil
 }
 
 // formatFrom reads FILE, or FILE:NAME.

@@ -79,7 +79,7 @@ func TestReplayWarnsOfALogThatIsNotInOrder(t *testing.T) {
 	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", strings.Join(lines[:1], "")+"\n"+strings.Join(lines[1:], ""))
 	c := &console{strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)}
 	code := run([]string{"replay", "--limits", limits, "--reorder=0s", "--json", log}, c)
-	want := "authz: WARNING: " + log + " is not in the order of time, and this report is wrong: 4 requests of 6 come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order\n"
+	want := "authz: WARNING: " + log + " is not in the order of time, and this report is wrong: 4 requests of 6 come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order, and logs that are given as files of their own are merged by their times\n"
 	if got := c.err.(*bytes.Buffer).String(); code != 0 || got != want {
 		t.Errorf("exit %d\n%s\nwant 0 and\n%s", code, got, want)
 	}
@@ -164,4 +164,48 @@ func TestOneSizeThatNobodyKnowsMakesTheTotalUnknown(t *testing.T) {
 	check(-1, 0)
 	check(-1, 2e9, 0)
 	check(-1, 0, 2e9)
+}
+
+// A FILE that was forgotten must not cost a log.
+func TestAReportOverwritesNothingButAReport(t *testing.T) {
+	dir := t.TempDir()
+	file := writeFile(t, "limits.toml", login)
+	log := filepath.Join(dir, "access.log")
+	text := `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 5 "-" "curl"` + "\n"
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(log, text)
+	check := func(want, html string) {
+		t.Helper()
+		if got := command(t, dir+"/", "", "replay", "--limits="+file, "--html="+html, log); !strings.HasPrefix(got, want) {
+			t.Errorf("--html=%s: got\n%s\nwant\n%s", html, got, want)
+		}
+	}
+	const there = ": this file is there, and no report of authz replay: want another name\n"
+	check("exit 1\nauthz: --html=access.log"+there, log)
+	check("exit 1\nauthz: --html="+file+there, file)
+	check("exit 1\nauthz: --html=-: want a file\n", "-")
+	check("exit 1\nauthz: --html=none/x.html: there is no folder none, want one that exists\n", dir+"/none/x.html")
+	check("exit 0\n", dir+"/report.html")
+	check("exit 0\n", dir+"/report.html") // again
+	if left, err := os.ReadFile(log); err != nil || string(left) != text {
+		t.Errorf("the log is %q, %v", left, err)
+	}
+
+	// Nor is a log left out that another format is given for, or one read whose addresses are none.
+	other := filepath.Join(dir, "other.log")
+	put(other, "1791640536 203.0.113.9 /login\n")
+	if got := command(t, dir+"/", "", "replay", "--limits="+file, "--format=$msec $remote_addr $request_uri", other, log); !strings.HasPrefix(got,
+		"exit 1\nauthz: access.log: none of 1 lines is a request in the format $msec $remote_addr $request_uri: ") {
+		t.Error(got)
+	}
+	put(other, "www.shop.test:443 "+text)
+	if got := command(t, dir+"/", "", "replay", "--limits="+file, other); !strings.Contains(got, "\nauthz: WARNING: no request has an address that can be read, ") &&
+		!strings.HasPrefix(got, "exit 1\nauthz: other.log: none of the first 1 lines is combined") {
+		t.Error(got)
+	}
 }
