@@ -2,7 +2,7 @@
 # nginx is in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
 
-.PHONY: run test unit fuzz lint gen bench soak
+.PHONY: run test unit build deb fuzz lint gen bench soak
 
 # The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.
 run:
@@ -19,12 +19,13 @@ unit:
 
 # A static binary, bin/authz. VERSION=1.2.3 is what it says of itself; two builds of one commit are the same bytes.
 VERSION ?= 0.0.0~dev
+BIN ?= bin
 build:
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o bin/authz ./cmd/authz
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o $(BIN)/authz ./cmd/authz
 
 # bin/authz_VERSION_amd64.deb (GOARCH=arm64 for others), by nfpm.
 deb: build
-	deploy/deb/build $(VERSION)
+	BIN=$(BIN) deploy/deb/build $(VERSION)
 
 fuzz:
 	.ci/fuzz 20000x
