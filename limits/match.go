@@ -1,8 +1,10 @@
 package limits
 
 import (
+	"fmt"
 	"math/bits"
 	"net/netip"
+	"strings"
 )
 
 // A Set is the limits file, compiled. It does not change, and serves all requests at once.
@@ -144,6 +146,17 @@ func (s *Set) HeaderNames() []string { return s.slots.headers }
 
 // Limits is all limits, by name.
 func (s *Set) Limits() []*Limit { return s.limits }
+
+// Limit is the limit of a name; the error names those that there are.
+func (s *Set) Limit(name string) (*Limit, error) {
+	names := make([]string, len(s.limits))
+	for i, l := range s.limits {
+		if names[i] = l.Name; l.Name == name {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("limit %q: no such limit, want one of %s", name, strings.Join(names, ", "))
+}
 
 // Rules is the names of the deny rules (Deny) or the allow rules (Allow), in order.
 func (s *Set) Rules(v Verdict) []string {

@@ -23,15 +23,9 @@ const Everybody = "everybody"
 // The error says what is wrong, and what a key of the limit looks like; of a limit by secrets it has what was written as
 // a digest. An identity that is a digest as a whole does not tell which override would be its.
 func (s *Set) CheckOf(limit, key string, nowUS int64) (Check, error) {
-	var l *Limit
-	names := make([]string, len(s.limits))
-	for i := range s.limits {
-		if names[i] = s.limits[i].Name; names[i] == limit {
-			l = s.limits[i]
-		}
-	}
-	if l == nil {
-		return Check{}, fmt.Errorf("limit %q: no such limit, want one of %s", limit, strings.Join(names, ", "))
+	l, err := s.Limit(limit)
+	if err != nil {
+		return Check{}, err
 	}
 	identity, parts, ip, err := s.readKey(&l.keying, key)
 	if err != nil {

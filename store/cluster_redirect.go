@@ -43,7 +43,7 @@ func (c *cluster) heed(err error) {
 	}
 }
 
-// about is site.about: a command about one key, sent to whoever keeps its slot.
+// about is Redis.about: a command about one key, sent to whoever keeps its slot.
 func (c *cluster) about(ctx context.Context, key string, words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

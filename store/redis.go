@@ -120,7 +120,7 @@ func (r *Server) Ping(ctx context.Context) error {
 	return r.run(ctx, c)
 }
 
-// about is a command about one key; nil is what Redis says of none.
+// about is Redis.about.
 func (r *Server) about(ctx context.Context, _ string, words ...any) (any, error) {
 	reply, err := r.Do(ctx, words...)
 	if errors.Is(err, redis.Nil) {

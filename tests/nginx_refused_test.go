@@ -31,6 +31,19 @@ func TestARefusedRequestIsInBothLogsByItsID(t *testing.T) {
 	}
 }
 
+func TestWhoWantsNoLinesForRefusalsHasNone(t *testing.T) {
+	t.Parallel()
+	a := startAuthz(t, "--no-log-refusals", "--limits="+limitsFile(t, undoLimits))
+	for range 4 {
+		a.checker().check(t, "GET /login", []string{"X-Real-IP: 192.0.2.7"})
+	}
+	exactly(t, "exit 0\nrefused  limit  key\n2        login  ip=192.0.2.7\n", "top", "--admin="+a.admin) // they are counted
+	a.stop(t)
+	if strings.Contains(a.logged(), "refused") {
+		t.Errorf("logged\n%s", a.logged())
+	}
+}
+
 // Refusals by Redis, those that are remembered, and those of a rate of 0 are all among them; shadows are not.
 func TestTopNamesWhoIsRefusedMost(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,7 +16,7 @@ type admin struct {
 	*service
 	buckets    buckets // but for the limits, which are those in force
 	draining   func() bool
-	storeState func(context.Context) string
+	storeState func(context.Context) (text string, well bool)
 
 	guard
 }
@@ -32,7 +31,8 @@ func (a *admin) handler() http.Handler {
 			return
 		}
 		// A store that is down is no reason to send nobody here: on_error answers.
-		fmt.Fprintf(w, "serving\nstore: %s\n", a.storeState(r.Context()))
+		state, _ := a.storeState(r.Context())
+		fmt.Fprintf(w, "serving\nstore: %s\n", state)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /bucket", a.reads(a.getBucket))
@@ -72,7 +72,7 @@ func (a *admin) reset(r *http.Request) (resetBucket, error) {
 		who = host
 	}
 	if by := r.FormValue("by"); by != "" {
-		who = shorten(by, 64) + " at " + who
+		who = by[:min(len(by), 64)] + " at " + who
 	}
 	reset, err := a.now().reset(r.Context(), r.FormValue("limit"), r.FormValue("key"), who)
 	if a.refusals != nil && !errors.As(err, new(usageError)) {
@@ -81,8 +81,6 @@ func (a *admin) reset(r *http.Request) (resetBucket, error) {
 	return reset, err
 }
 
-func shorten(text string, most int) string { return text[:min(len(text), most)] }
-
 func answerJSON(w http.ResponseWriter, answer any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -90,9 +88,7 @@ func answerJSON(w http.ResponseWriter, answer any, err error) {
 		w.WriteHeader(statusOf(err))
 		answer = adminError{err.Error()}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.Encode(answer)
+	newJSON(w).Encode(answer)
 }
 
 // An adminError is how the admin listener says what is wrong.

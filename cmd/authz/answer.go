@@ -168,7 +168,7 @@ func (s *service) conclude(q *request, checks []limits.Check, results []store.Re
 		}
 		counters := q.rules.of(c.Limit)
 		counters.admitted.Inc()
-		if r.Remaining*nearShare < c.Rate.Size(c.Limit.Algorithm) {
+		if near(c, r) {
 			counters.near.Inc()
 		}
 	}

@@ -53,7 +53,12 @@ func (b *buckets) find(limit, key string) (found bucket, c limits.Check, err err
 	if c, err = b.set.CheckOf(limit, key, nowUS); err != nil {
 		return found, c, usageError{err}
 	}
-	found = bucket{Limit: limit, Key: string(c.Identity()), RedisKey: string(c.Key), Algorithm: c.Limit.Algorithm.String(),
+	return told(&c, nowUS), c, nil
+}
+
+// told is what a check says of its bucket.
+func told(c *limits.Check, nowUS int64) bucket {
+	found := bucket{Limit: c.Limit.Name, Key: string(c.Identity()), RedisKey: string(c.Key), Algorithm: c.Limit.Algorithm.String(),
 		Rate: c.Rate.String(), Burst: c.Rate.Burst, Capacity: c.Rate.Size(c.Limit.Algorithm), Shadow: c.Limit.Shadow}
 	switch rate, schedule := c.Limit.InForce(nowUS); {
 	case c.Rate != rate:
@@ -61,7 +66,7 @@ func (b *buckets) find(limit, key string) (found bucket, c limits.Check, err err
 	case schedule != "":
 		found.By = "schedule " + schedule
 	}
-	return found, c, nil
+	return found
 }
 
 // peek looks into it.
@@ -147,10 +152,7 @@ type usageError struct{ error }
 
 // write tells it to people.
 func (b *bucket) write(w io.Writer) {
-	fmt.Fprintf(w, "limit.%s: %s, %s", b.Limit, b.Algorithm, b.Rate)
-	if b.Burst > 0 {
-		fmt.Fprintf(w, ", burst %d", b.Burst)
-	}
+	fmt.Fprintf(w, "limit.%s: %s", b.Limit, b.Numbers())
 	if b.By != "" {
 		fmt.Fprintf(w, " (by %s)", b.By)
 	}
@@ -175,6 +177,9 @@ func (b *bucket) write(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 }
+
+// Numbers are those that it is counted by.
+func (b *bucket) Numbers() string { return numbers(b.Algorithm, b.Rate, b.Burst) }
 
 // rested is what a bucket is when nobody uses it for long enough.
 func (b *bucket) rested() string {

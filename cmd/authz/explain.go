@@ -70,12 +70,12 @@ func (f *explainCmd) Run(c *console) error {
 	}
 	q := question{Method: f.Method, Host: f.Host, URI: f.URI, IP: f.IP, Zone: f.Zone, At: f.At, Headers: map[string][]string{}}
 	for _, h := range f.Header {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			return fmt.Errorf("--header=%s: want NAME: VALUE", h)
+		header, err := headerOf(h)
+		if err != nil {
+			return fmt.Errorf("--header=%s: %w", h, err)
 		}
-		name = canonical(name)
-		q.Headers[name] = append(q.Headers[name], strings.Trim(value, " \t"))
+		name := canonical(header[0])
+		q.Headers[name] = append(q.Headers[name], header[1])
 	}
 	var m limits.Match
 	nowUS, err := q.when()
@@ -97,8 +97,7 @@ func (f *explainCmd) Run(c *console) error {
 // explainLines answers each line of c.in with one of c.out.
 func explainLines(set *limits.Set, c *console) error {
 	in, out := bufio.NewReader(c.in), bufio.NewWriter(c.out)
-	answers := json.NewEncoder(out)
-	answers.SetEscapeHTML(false)
+	answers := newJSON(out)
 	for n := 1; ; n++ {
 		line, readErr := in.ReadBytes('\n')
 		if len(bytes.TrimSpace(line)) > 0 {
@@ -126,17 +125,24 @@ func explainLines(set *limits.Set, c *console) error {
 }
 
 func explainLine(set *limits.Set, line []byte) (*explanation, error) {
-	d := json.NewDecoder(bytes.NewReader(line))
+	q, err := readQuestion(line)
+	if err != nil {
+		return nil, err
+	}
+	return q.explain(set)
+}
+
+func readQuestion(text []byte) (q question, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	var q question
 	if err := d.Decode(&q); err != nil {
-		return nil, fmt.Errorf("%w, want an object with method, host, uri, ip, zone, headers and at, such as %s", err,
+		return q, fmt.Errorf("%w, want an object with method, host, uri, ip, zone, headers and at, such as %s", err,
 			`{"method":"GET","uri":"/","ip":"203.0.113.9","headers":{"X-API-Key":["k1"]}}`)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("text after the object, want one request a line")
+		return q, errors.New("text after the object, want one request a line")
 	}
-	return q.explain(set)
+	return q, nil
 }
 
 // when is the time of the request, in microseconds since 1970.
@@ -233,10 +239,7 @@ func tellLimits(w io.Writer, m *limits.Match, nowUS int64) {
 }
 
 func tellCheck(w io.Writer, m *limits.Match, c *limits.Check, nowUS int64) {
-	fmt.Fprintf(w, "limit.%s: %s, %s", c.Limit.Name, c.Limit.Algorithm, c.Rate)
-	if c.Rate.Burst > 0 {
-		fmt.Fprintf(w, ", burst %d", c.Rate.Burst)
-	}
+	fmt.Fprintf(w, "limit.%s: %s", c.Limit.Name, numbers(c.Limit.Algorithm.String(), c.Rate.String(), c.Rate.Burst))
 	if c.Rate.Initial > 0 {
 		fmt.Fprintf(w, ", initial %d", c.Rate.Initial)
 	}

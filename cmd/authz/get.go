@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,7 +66,7 @@ func (f *getCmd) Run(c *console) error {
 		return c.said("get", err)
 	}
 	if f.JSON {
-		return writeJSON(c, found)
+		return newJSON(c.out).Encode(found)
 	}
 	found.write(c.out)
 	return nil
@@ -107,7 +106,7 @@ func (f *resetCmd) Run(c *console) error {
 			return c.said("reset", err)
 		}
 		if f.JSON {
-			err = writeJSON(c, resetBucket{bucket: found})
+			err = newJSON(c.out).Encode(resetBucket{bucket: found})
 		} else {
 			found.write(c.out)
 			fmt.Fprintln(c.out, map[bool]string{true: "nothing was deleted: want --yes", false: "there is nothing to delete"}[found.Exists])
@@ -122,7 +121,7 @@ func (f *resetCmd) Run(c *console) error {
 		return c.said("reset", err)
 	}
 	if f.JSON {
-		err = writeJSON(c, reset)
+		err = newJSON(c.out).Encode(reset)
 	} else {
 		reset.write(c.out)
 		fmt.Fprintln(c.out, map[bool]string{true: "deleted", false: "there was none; remembered refusals are forgotten"}[reset.Deleted])
@@ -167,10 +166,4 @@ func (c *console) said(command string, err error) error {
 		return code
 	}
 	return fmt.Errorf("%s: %w", command, err)
-}
-
-func writeJSON(c *console, v any) error {
-	e := json.NewEncoder(c.out)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }

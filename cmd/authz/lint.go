@@ -55,7 +55,7 @@ func (f *lintCmd) Run(c *console) error {
 	}
 	found := lint(conf, headers)
 	if f.JSON {
-		err = writeJSON(c, append([]finding{}, found...))
+		err = newJSON(c.out).Encode(append([]finding{}, found...))
 	} else {
 		for _, w := range found {
 			fmt.Fprintf(c.out, "%s:%d: %s\n", w.File, w.Line, w.What)

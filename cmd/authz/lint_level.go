@@ -136,7 +136,7 @@ func meets(expression, path string) bool {
 	return err == nil && re.MatchString(path)
 }
 
-// named is the location @NAME of the level's server, nil if there is none.
+// namedLocation is the location @NAME of the level's server, nil if there is none.
 func (l *level) namedLocation(name string) *level {
 	for _, one := range l.server.below {
 		if _, path := one.pattern(); path == name {

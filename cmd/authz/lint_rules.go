@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"authz/nginx"
@@ -56,14 +57,9 @@ func (w *linter) zoneKeys() {
 func number(d *nginx.Directive, name string) int {
 	for _, arg := range d.Args() {
 		if text, ok := strings.CutPrefix(arg, name); ok {
-			n := 0
-			for _, c := range text {
-				if c < '0' || c > '9' || n > 1<<30 {
-					return -1
-				}
-				n = 10*n + int(c-'0')
+			if n, err := strconv.Atoi(text); err == nil {
+				return n
 			}
-			return n
 		}
 	}
 	return -1

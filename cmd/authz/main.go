@@ -2,6 +2,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,13 @@ func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error)
 		return nil, exit(1)
 	}
 	return set, nil
+}
+
+// newJSON writes JSON for programs, not for HTML.
+func newJSON(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
 }
 
 // exit ends the process with this code; all there was to say has been said.

@@ -61,7 +61,7 @@ func newMetrics() *metrics {
 		"a request is admitted when every limit but the shadows admits it.", "limit", "verdict")
 	m.byRule = m.counters("authz_rule_decisions_total", "Requests that an allow rule admitted or a deny rule blocked.", "rule", "verdict")
 	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
-	m.near = m.counters("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its capacity left after them.", "limit")
+	m.near = m.counters("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its capacity left after them; the first of a bucket is not among them.", "limit")
 	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
 	for d := byAllow; d <= byDeny; d++ {
 		m.degraded[d] = by.WithLabelValues(d.String())
@@ -156,6 +156,13 @@ func (m *metrics) breakers() (turned func(open bool)) {
 
 // nearShare is the share of a limit's capacity, one in so many, that is left when a request comes near the limit.
 const nearShare = 5
+
+// near says whether a request that a check admitted came near its limit. The first of a bucket never does: where the
+// capacity is 1 there is no other.
+func near(c *limits.Check, r *store.Result) bool {
+	size := c.Rate.Size(c.Limit.Algorithm)
+	return r.Remaining*nearShare < size && r.Remaining+c.Cost < size
+}
 
 // limitVerdicts is what a limit can say of a request.
 var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}

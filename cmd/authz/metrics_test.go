@@ -191,7 +191,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 	s := serviceFor(t, tokens)
 	draining := false
-	admin := (&admin{service: s, draining: func() bool { return draining }, storeState: func(context.Context) string { return "redis, no answer: timeout" }}).server()
+	admin := (&admin{service: s, draining: func() bool { return draining }, storeState: func(context.Context) (string, bool) { return "redis, no answer: timeout", false }}).server()
 	check := func(method, path string, wantStatus int, wantBody string) {
 		t.Helper()
 		w := httptest.NewRecorder()

@@ -142,8 +142,12 @@ func (a *admin) explain(r *http.Request, s *pageView) (*shownExplanation, error)
 	tell(&text, &m, nowUS)
 	e := &shownExplanation{Verdict: strings.TrimSpace(text.String())}
 	for i := range m.Checks {
-		found, err := b.look(r.Context(), m.Checks[i].Limit.Name, string(m.Checks[i].Key))
-		if err != nil {
+		c := &m.Checks[i]
+		if c.Rate.Count == 0 {
+			continue // it refuses, and has no bucket
+		}
+		found := told(c, nowUS)
+		if err := b.peek(r.Context(), c, &found); err != nil {
 			e.Errors = append(e.Errors, err.Error())
 			continue
 		}
@@ -185,8 +189,8 @@ func (a *admin) render(w http.ResponseWriter, status int, s *pageView) {
 // show is the page without anything asked for.
 func (a *admin) show(r *http.Request) *pageView {
 	now := time.Now()
-	s := &pageView{Version: build(), Now: now.UTC().Format(time.RFC3339), Store: a.storeState(r.Context()), WantsToken: !a.unix}
-	s.StoreIsWell = s.Store == "memory" || strings.HasSuffix(s.Store, "answers")
+	s := &pageView{Version: build(), Now: now.UTC().Format(time.RFC3339), WantsToken: !a.unix}
+	s.Store, s.StoreIsWell = a.storeState(r.Context())
 	if a.buckets.redis != nil {
 		if s.Breaker = "closed"; a.buckets.redis.Unreachable() != nil {
 			s.Breaker = "open: Redis is not asked, on_error decides"
@@ -208,12 +212,8 @@ func (a *admin) show(r *http.Request) *pageView {
 
 func (a *admin) showLimit(rules *rules, l *limits.Limit, nowUS int64) shownLimit {
 	rate, schedule := l.InForce(nowUS)
-	text := l.Algorithm.String() + ", " + rate.String()
-	if rate.Burst > 0 {
-		text += fmt.Sprintf(", burst %d", rate.Burst)
-	}
 	h := a.history.of(l.Name)
-	s := shownLimit{Name: l.Name, Numbers: text, By: schedule, Shadow: l.Shadow, Admitted: perSecond(lastMinute(&h.admitted)),
+	s := shownLimit{Name: l.Name, Numbers: numbers(l.Algorithm.String(), rate.String(), rate.Burst), By: schedule, Shadow: l.Shadow, Admitted: perSecond(lastMinute(&h.admitted)),
 		Refused: perSecond(lastMinute(&h.refused)), Chart: newChart(&h)}
 	if admitted := valueOf(rules.of(l).admitted); admitted > 0 {
 		s.Near = fmt.Sprintf("%.0f%%", 100*valueOf(rules.of(l).near)/admitted)

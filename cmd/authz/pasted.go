@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
 )
@@ -19,10 +17,8 @@ func pasted(text, ip, zone string) (q question, err error) {
 	first, rest, _ := strings.Cut(text, "\n")
 	switch m := logLine.FindStringSubmatch(first); {
 	case strings.HasPrefix(text, "{"):
-		d := json.NewDecoder(bytes.NewReader([]byte(text)))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&q); err != nil {
-			return q, errors.New("this is no request that authz explain --json reads")
+		if q, err = readQuestion([]byte(text)); err != nil {
+			return q, err
 		}
 	case m != nil:
 		q = question{IP: m[1], Method: m[2], URI: m[3]}
@@ -33,15 +29,14 @@ func pasted(text, ip, zone string) (q question, err error) {
 		}
 		q = question{Method: words[0], URI: words[1], Headers: map[string][]string{}}
 		for line := range strings.Lines(rest) {
-			name, value, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, ">")), ":")
-			if !ok {
-				continue
+			header, err := headerOf(strings.TrimSpace(strings.TrimPrefix(line, ">")))
+			switch name := canonical(header[0]); {
+			case err != nil: // no header, such as the end of them
+			case name == "Host":
+				q.Host = header[1]
+			default:
+				q.Headers[name] = append(q.Headers[name], header[1])
 			}
-			if value = strings.TrimSpace(value); strings.EqualFold(name, "Host") {
-				q.Host = value
-				continue
-			}
-			q.Headers[canonical(name)] = append(q.Headers[canonical(name)], value)
 		}
 	}
 	if ip = strings.TrimSpace(ip); ip != "" {
@@ -50,8 +45,8 @@ func pasted(text, ip, zone string) (q question, err error) {
 	if zone = strings.TrimSpace(zone); zone != "" {
 		q.Zone = zone
 	}
-	if u, err := url.Parse(q.URI); err == nil && u.IsAbs() {
-		q.Host, q.URI = u.Host, u.RequestURI()
+	if host, target, ok := splitURL([]byte(cmp.Or(q.URI, "/"))); ok && host != nil {
+		q.Host, q.URI = string(host), string(target)
 	}
 	return q, nil
 }

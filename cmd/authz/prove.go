@@ -161,7 +161,6 @@ func (f *proveCmd) Run(c *console) error {
 		return err
 	}
 	p.began = time.Now()
-	p.endUS = p.lasts.Microseconds()
 	if l != nil {
 		if err := p.stays(l, nowUS); err != nil {
 			return fmt.Errorf("prove: %w", err)
@@ -175,7 +174,7 @@ func (f *proveCmd) Run(c *console) error {
 	r := p.report()
 	r.Limit, r.URL = f.Limit, f.URL
 	if f.JSON {
-		err = r.writeJSON(c.out)
+		err = newJSON(c.out).Encode(r)
 	} else {
 		r.write(c.out)
 	}
@@ -199,11 +198,10 @@ func (f *proveCmd) promised(c *console, nowUS int64) (p *promise, l *limits.Limi
 		if set, err = c.loadLimits("authz", f.Limits); err != nil {
 			return nil, nil, err
 		}
-		l = limitOf(set, f.Limit)
-		switch {
-		case l == nil:
-			return nil, nil, c.usage("--limit=%s: no such limit, want one of %s", f.Limit, strings.Join(limitNames(set), ", "))
-		case l.Shadow:
+		if l, err = set.Limit(f.Limit); err != nil {
+			return nil, nil, c.usage("%v", err)
+		}
+		if l.Shadow {
 			return nil, nil, c.usage(`limit.%s has mode = "shadow", which refuses nobody`, f.Limit)
 		}
 		algorithm = l.Algorithm
@@ -249,20 +247,4 @@ func algorithmOf(name string) (limits.Algorithm, error) {
 		known = append(known, a.String())
 	}
 	return 0, fmt.Errorf("want one of %s", strings.Join(known, ", "))
-}
-
-func limitOf(set *limits.Set, name string) *limits.Limit {
-	for _, l := range set.Limits() {
-		if l.Name == name {
-			return l
-		}
-	}
-	return nil
-}
-
-func limitNames(set *limits.Set) (all []string) {
-	for _, l := range set.Limits() {
-		all = append(all, l.Name)
-	}
-	return all
 }

@@ -18,7 +18,6 @@ type proof struct {
 	*prober
 	promise *promise
 	lasts   time.Duration
-	endUS   int64 // when that is over
 	tell    func(*attack)
 
 	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not soon
@@ -60,6 +59,9 @@ func (p *promise) lasts() time.Duration {
 // size is what an unused key admits at once.
 func (p *promise) size() int64 { return p.rate.Size(p.algorithm) }
 
+// endUS is when it is over, since the run began.
+func (p *proof) endUS() int64 { return p.lasts.Microseconds() }
+
 // switchMarginUS is how long after a run the numbers must stay: clocks differ, and what was sent last has to be
 // decided.
 const switchMarginUS = 2_000_000
@@ -67,9 +69,9 @@ const switchMarginUS = 2_000_000
 // stays is an error if a schedule gives the limit other numbers, since nowUS, before the run is over.
 func (p *proof) stays(l *limits.Limit, nowUS int64) error {
 	beganUS := p.began.UnixMicro()
-	atUS := l.SwitchUS(nowUS, beganUS+p.endUS+switchMarginUS)
+	atUS := l.SwitchUS(nowUS, beganUS+p.endUS()+switchMarginUS)
 	if atUS == 0 {
-		p.switchesUS = l.SwitchUS(nowUS, beganUS+p.endUS+time.Hour.Microseconds())
+		p.switchesUS = l.SwitchUS(nowUS, beganUS+p.endUS()+time.Hour.Microseconds())
 		return nil
 	}
 	left := time.Duration(atUS-beganUS-switchMarginUS) * time.Microsecond
@@ -151,7 +153,7 @@ func (p *proof) retryAfter(refusal *observation) (again *observation, said strin
 	switch {
 	case waitUS < 1:
 		return nil, "not tried: a refusal says no Retry-After in seconds"
-	case refusal.toUS+waitUS > p.endUS:
+	case refusal.toUS+waitUS > p.endUS():
 		return nil, fmt.Sprintf("not tried: Retry-After is %ds, and time is over before; see --for", refusal.retryAfterS)
 	}
 	p.sleepUntil(refusal.toUS + waitUS + slackUS(waitUS))
@@ -184,10 +186,10 @@ func (p *proof) boundary() string {
 		return rate.WindowBeginUS(startUS+afterUS) + windowUS - startUS
 	}
 	atUS := next(p.nowUS() + leadUS)
-	if later := next(p.crowded.toUS + unsureUS + windowUS); !p.hasOwnKeys() && later > atUS && later <= p.endUS {
+	if later := next(p.crowded.toUS + unsureUS + windowUS); !p.hasOwnKeys() && later > atUS && later <= p.endUS() {
 		atUS = later
 	}
-	if atUS > p.endUS {
+	if atUS > p.endUS() {
 		return fmt.Sprintf("not tried: the next is in %s, and time is over before; see --for", micros(atUS-p.nowUS()))
 	}
 	p.boundaryUS = atUS
@@ -223,7 +225,7 @@ func (p *proof) serverClock() (aheadUS, unsureUS int64, whose string) {
 // window, the last is sent when it ends.
 func (p *proof) flood() string {
 	windowUS, all := p.promise.rate.WindowUS, 4*min(p.promise.rate.Count, 1<<50)
-	lastsUS := min(windowUS, p.endUS-p.nowUS())
+	lastsUS := min(windowUS, p.endUS()-p.nowUS())
 	n := min(all, int64(p.left))
 	if n == 0 || lastsUS <= 0 {
 		return "not tried: no request or no time is left"
@@ -257,7 +259,7 @@ func (p *proof) fire(n, everyUS int64) observations {
 			first.CopyTo(req)
 			for k := next.Add(1) - 1; k < n; k = next.Add(1) - 1 {
 				p.sleepUntil(startUS + k*everyUS)
-				if p.nowUS() > p.endUS {
+				if p.nowUS() > p.endUS() {
 					return
 				}
 				seen[i] = append(seen[i], p.ask(req, p.keys))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -210,9 +209,14 @@ func list(counts map[string]int) string {
 
 // String is the algorithm and its numbers.
 func (p *promise) String() string {
-	text := p.algorithm.String() + ", " + p.rate.String()
-	if p.rate.Burst > 0 {
-		text += fmt.Sprintf(", burst %d", p.rate.Burst)
+	return numbers(p.algorithm.String(), p.rate.String(), p.rate.Burst)
+}
+
+// numbers is "token_bucket, 5/m, burst 10".
+func numbers(algorithm, rate string, burst int64) string {
+	text := algorithm + ", " + rate
+	if burst > 0 {
+		text += fmt.Sprintf(", burst %d", burst)
 	}
 	return text
 }
@@ -247,10 +251,4 @@ func (r *report) write(out io.Writer) {
 		fmt.Fprintf(out, "\nthe fullest %s: %d admitted within %s, # admitted, - refused\n%s\n", micros(r.Timeline.SliceUS*pictureSlices), r.Most, micros(r.WithinUS), r.Timeline)
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.Verdict, r.Why)
-}
-
-func (r *report) writeJSON(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
 }

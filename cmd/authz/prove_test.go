@@ -35,7 +35,7 @@ func TestProveSaysWhatItWants(t *testing.T) {
 	usage("prove: want --limits=FILE|DIR, or --algorithm and --rate", url)
 	usage("prove: want --limits=FILE|DIR, or --algorithm and --rate", url, "--rate=5/m")
 	usage("prove: --limits and --algorithm, --rate or --burst: want one or the other", url, limits, "--burst=5")
-	usage("prove: --limit=logn: no such limit, want one of login, none, quiet", url, limits, "--limit=logn")
+	usage("prove: limit \"logn\": no such limit, want one of login, none, quiet", url, limits, "--limit=logn")
 	usage(`prove: limit.quiet has mode = "shadow", which refuses nobody`, url, limits, "--limit=quiet")
 	usage("prove: a rate of 0/m promises nothing that could be proved, want one that admits some", url, limits, "--limit=none")
 	usage("prove: a rate of unlimited promises nothing that could be proved, want one that admits some", url, "--algorithm=token_bucket", "--rate=unlimited")
@@ -161,7 +161,7 @@ func TestARunWantsTheNumbersToStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &proof{prober: &prober{began: at}, lasts: lasts, endUS: lasts.Microseconds()}
+		p := &proof{prober: &prober{began: at}, lasts: lasts}
 		got := "begins"
 		if err := p.stays(set.Limits()[0], at.UnixMicro()); err != nil {
 			got = err.Error()
@@ -223,7 +223,11 @@ func TestARunThatTheLimitDoesNotMeetDoesNotBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := "meets"
-		if err := c.Prove.meets(set, limitOf(set, limit), 0); err != nil {
+		l, err := set.Limit(limit)
+		if err == nil {
+			err = c.Prove.meets(set, l, 0)
+		}
+		if err != nil {
 			got = err.Error()
 		}
 		if got != want {

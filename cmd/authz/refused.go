@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +82,11 @@ func (r *refusedKeys) note(c *limits.Check, now time.Duration, why refusal) {
 		s.mu.Unlock()
 		return
 	}
-	if r.log == nil || d == nil && len(s.denials) == mostDenials || r.room.Add(-1) < 0 {
+	switch {
+	case r.log == nil:
+		s.mu.Unlock()
+		return
+	case d == nil && len(s.denials) == mostDenials || r.room.Add(-1) < 0:
 		s.mu.Unlock()
 		r.leftOut.Add(1)
 		return
@@ -139,24 +145,28 @@ func (r *refusedKeys) sweep(now time.Duration) {
 		return
 	}
 	r.room.Store(min(refusalRoom, max(0, r.room.Load())+refusalRate))
-	for i := range r.shards {
-		s := &r.shards[i]
-		var over []*denial
-		s.mu.Lock()
-		for key, d := range s.denials {
-			if now >= d.end {
-				over = append(over, d)
-				delete(s.denials, key)
-			}
-		}
-		s.mu.Unlock()
-		for _, d := range over {
-			r.summary(d, now)
-		}
+	for _, d := range r.take(func(d *denial) bool { return now >= d.end }) {
+		r.summary(d, now)
 	}
 	if now-r.told >= leftOutToldIn {
 		r.tellLeftOut(now)
 	}
+}
+
+// take forgets those that are over.
+func (r *refusedKeys) take(over func(*denial) bool) (taken []*denial) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for key, d := range s.denials {
+			if over(d) {
+				taken = append(taken, d)
+				delete(s.denials, key)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return taken
 }
 
 func (r *refusedKeys) tellLeftOut(now time.Duration) {
@@ -166,14 +176,19 @@ func (r *refusedKeys) tellLeftOut(now time.Duration) {
 	r.told = now
 }
 
-// end says what is known of all that are not over.
+// end says what is known of those that are not over: by name of those that were refused most, as many as there is room
+// for at once.
 func (r *refusedKeys) end(now time.Duration) {
 	if r.log == nil {
 		return
 	}
-	for i := range r.shards {
-		for _, d := range r.shards[i].denials {
+	left := r.take(func(*denial) bool { return true })
+	slices.SortFunc(left, func(a, b *denial) int { return cmp.Compare(b.more, a.more) })
+	for i, d := range left {
+		if i < refusalRoom {
 			r.summary(d, now)
+		} else {
+			r.leftOut.Add(d.more)
 		}
 	}
 	r.tellLeftOut(now)

@@ -119,6 +119,37 @@ func TestRefusalsOfManyKeysDoNotFloodTheLog(t *testing.T) {
 	}
 }
 
+// Nor is the end a flood: those that were refused most are named, and all are counted.
+func TestTheEndNamesThoseThatWereRefusedMost(t *testing.T) {
+	log, out := lines()
+	r := newRefusedKeys(log)
+	c := refusable(t, "day", "x", 1440*minuteUS)
+	why := refusal{retryAfterS: 1, request: new(request)}
+	const keys = 150
+	for i := range keys {
+		r.room.Store(refusalRoom)
+		c.Key = fmt.Appendf(c.Key[:0], "authz:v1:{header:name=%d}:day:fw", i)
+		for range 2 + i {
+			r.note(c, time.Second, why)
+		}
+	}
+	out.Reset()
+	r.end(time.Minute)
+	said := strings.Split(strings.TrimSpace(out.String()), "\n")
+	rest := 0
+	for i := range keys - refusalRoom {
+		rest += 1 + i
+	}
+	if len(said) != refusalRoom+1 || !strings.Contains(said[0], fmt.Sprintf(`key="header:name=%d" times=%d within`, keys-1, keys)) ||
+		!strings.HasSuffix(said[refusalRoom], fmt.Sprintf("see authz top\" times=%d", rest)) {
+		t.Errorf("%d lines, the first %s, the last %s", len(said), said[0], said[len(said)-1])
+	}
+	out.Reset()
+	if r.end(time.Minute); out.Len() > 0 {
+		t.Errorf("again: %s", out)
+	}
+}
+
 // Who has a large share of the refusals is always named, never with fewer than there were, and what is sure never is
 // more than there were.
 func TestTheBusiestKeysAreNamedWhateverElseComes(t *testing.T) {

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,8 +116,7 @@ func (f *replayCmd) write(c *console, report *replay.Report) error {
 		fmt.Fprintf(c.err, "authz: WARNING: %s\n", text)
 	}
 	if f.JSON {
-		out := json.NewEncoder(c.out)
-		out.SetEscapeHTML(false)
+		out := newJSON(c.out)
 		out.SetIndent("", "  ")
 		return out.Encode(report)
 	}
@@ -139,14 +138,20 @@ func (f *replayCmd) mayWriteHTML() error {
 	if f.HTML == "-" {
 		return errors.New("--html=-: want a file")
 	}
-	text, err := os.ReadFile(f.HTML)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	file, err := os.Open(f.HTML)
+	if errors.Is(err, os.ErrNotExist) {
 		info, err := os.Stat(filepath.Dir(f.HTML))
 		if err != nil || !info.IsDir() {
 			return fmt.Errorf("--html=%s: there is no folder %s, want one that exists", f.HTML, filepath.Dir(f.HTML))
 		}
 		return nil
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(file, 4096)) // its head has the title
+		file.Close()
+	}
+	switch {
 	case err != nil:
 		return fmt.Errorf("--html=%w", err)
 	case len(text) > 0 && !bytes.Contains(text, []byte("<title>authz replay</title>")):

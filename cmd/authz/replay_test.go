@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,6 +165,33 @@ func TestOneSizeThatNobodyKnowsMakesTheTotalUnknown(t *testing.T) {
 	check(-1, 0)
 	check(-1, 2e9, 0)
 	check(-1, 0, 2e9)
+}
+
+// A log_format may stand in a file that nginx.conf includes; without those files that of nginx.conf itself is enough.
+func TestALogFormatIsFoundInAFileThatIsIncluded(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file, log := writeFile(t, "limits.toml", login), put("times.log", "1791640536 203.0.113.9 /login\n")
+	const format = "log_format times '$msec $remote_addr $request_uri';"
+	check := func(want, conf string) {
+		t.Helper()
+		got := command(t, dir+"/", "", "replay", "--limits="+file, "--format-from="+put("nginx.conf", conf)+":times", log)
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", conf, got, want)
+		}
+	}
+	put("conf.d/log.conf", format)
+	const found = "exit 0\ntimes.log: 1 line, 1 request in the format times\n"
+	check(found, "http { include conf.d/*.conf; }")
+	check(found, "http { include nowhere.conf; "+format+" }")
+	check("exit 1\nauthz: --format-from: nginx.conf: no log_format in it, want the file that has it\n", "http { include nowhere.conf; }")
 }
 
 // A FILE that was forgotten must not cost a log.

@@ -31,6 +31,7 @@ type serveCmd struct {
 	Listen         []string      `help:"host:port or unix:/path to answer checks on; may be repeated." default:"127.0.0.1:7429"`
 	SocketMode     fileMode      `help:"Mode of unix sockets." default:"0660"`
 	Admin          string        `help:"host:port or unix:/path for operators: the page, /metrics, /healthz and /readyz; empty for none." default:"127.0.0.1:7430"`
+	AdminMode      fileMode      `name:"admin-socket-mode" help:"Mode of --admin, if that is a unix socket: whoever may write to it may reset buckets." default:"0600"`
 	AdminTokenFile string        `help:"File with a token, without which nothing can be changed on --admin, unless that is a unix socket." placeholder:"FILE" type:"path"`
 	TrustedProxies []string      `help:"Addresses and prefixes of proxies that are believed; \"unix\" for unix sockets." default:"127.0.0.0/8,::1,unix"`
 	Headers        string        `help:"Rate-limit headers: ietf, legacy (X-RateLimit-*) or both." enum:"ietf,legacy,both" default:"ietf"`
@@ -194,7 +195,7 @@ func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool)
 			return nil, fmt.Errorf("--admin-token-file=%w", err)
 		}
 	}
-	l, err := openListener(f.Admin, fs.FileMode(f.SocketMode))
+	l, err := openListener(f.Admin, fs.FileMode(f.AdminMode))
 	if err != nil {
 		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
 	}

@@ -29,13 +29,11 @@ the headers that the limits read. Put your own listen, server_name and locations
 }
 
 func (f *snippetCmd) Validate() error {
-	for flag, at := range map[string]string{"upstream": f.Upstream, "redis": f.Redis} {
-		if path, isUnix := strings.CutPrefix(at, "unix:"); isUnix && strings.HasPrefix(path, "/") && isPlain(path) && !strings.Contains(path, ":") || at == "" {
-			continue
-		}
-		if _, port, err := net.SplitHostPort(at); err != nil || port == "" || !isPlain(at) || strings.Contains(at, "/") {
-			return fmt.Errorf("--%s=%s: want host:port or unix:/path", flag, at)
-		}
+	switch {
+	case !isPlace(f.Upstream):
+		return fmt.Errorf("--upstream=%s: want host:port or unix:/path", f.Upstream)
+	case f.Redis != "" && !isPlace(f.Redis):
+		return fmt.Errorf("--redis=%s: want host:port or unix:/path", f.Redis)
 	}
 	if strings.ContainsAny(f.Policy, "\"\\") || hasControl(f.Policy) {
 		return fmt.Errorf("--policy=%q: want a path without quotes and backslashes", f.Policy)
@@ -51,21 +49,33 @@ func (f *snippetCmd) Validate() error {
 	return nil
 }
 
+// isPlace says whether nginx can be told it as host:port or unix:/path.
+func isPlace(at string) bool {
+	if path, isUnix := strings.CutPrefix(at, "unix:"); isUnix {
+		return strings.HasPrefix(path, "/") && isPlain(path) && !strings.Contains(path, ":")
+	}
+	_, port, err := net.SplitHostPort(at)
+	return err == nil && port != "" && isPlain(at) && !strings.Contains(at, "/")
+}
+
 func isPlain(at string) bool { return !strings.ContainsAny(at, " \"'\\;{}$") && !hasControl(at) }
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
+// A choice is a flag of the command line, its default, and what it is for if not for both.
+type choice struct{ name, value, byDefault, only string }
+
+func (f *snippetCmd) choices() []choice {
+	return []choice{{"headers", f.Headers, "ietf", ""}, {"upstream", f.Upstream, "127.0.0.1:7429", "nginx"}, {"dead", f.Dead, "closed", "nginx"},
+		{"redis", f.Redis, "", "openresty"}, {"policy", f.Policy, "/etc/authz/limits.json", "openresty"}}
+}
+
 // notFor is a flag that says nothing for what is written.
 func (f *snippetCmd) notFor() string {
-	switch isNginx := f.For == "nginx"; {
-	case isNginx && f.Redis != "":
-		return "redis"
-	case isNginx && f.Policy != "/etc/authz/limits.json":
-		return "policy"
-	case !isNginx && f.Upstream != "127.0.0.1:7429":
-		return "upstream"
-	case !isNginx && f.Dead != "closed":
-		return "dead"
+	for _, c := range f.choices() {
+		if c.value != c.byDefault && c.only != "" && c.only != f.For {
+			return c.name
+		}
 	}
 	return ""
 }
@@ -91,12 +101,9 @@ func (f *snippetCmd) Run(c *console) error {
 // command is what writes the same again.
 func (f *snippetCmd) command() string {
 	words := "authz snippet --for=" + f.For
-	for _, flag := range []struct{ name, value, byDefault string }{
-		{"headers", f.Headers, "ietf"}, {"upstream", f.Upstream, "127.0.0.1:7429"}, {"dead", f.Dead, "closed"},
-		{"redis", f.Redis, ""}, {"policy", f.Policy, "/etc/authz/limits.json"},
-	} {
-		if flag.value != flag.byDefault {
-			words += " --" + flag.name + "=" + shellWord(flag.value)
+	for _, c := range f.choices() {
+		if c.value != c.byDefault {
+			words += " --" + c.name + "=" + shellWord(c.value)
 		}
 	}
 	if f.Admitted {

@@ -88,6 +88,7 @@ func TestASnippetIsForWhatCanBe(t *testing.T) {
 	}
 	check(command(t, filepath.Dir(bad)+"/", "", "check", bad), bad)
 	usage("--upstream=/run/a.sock: want host:port or unix:/path", "--upstream=/run/a.sock")
+	usage("--upstream=: want host:port or unix:/path", "--upstream=")
 	usage("--upstream=a:1;b: want host:port or unix:/path", "--upstream=a:1;b")
 	usage("--redis=redis://a:1: want host:port or unix:/path", "--for=openresty", "--redis=redis://a:1")
 	usage(`--policy="a\"b": want a path without quotes and backslashes`, "--for=openresty", `--policy=a"b`)

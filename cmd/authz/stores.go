@@ -11,7 +11,7 @@ import (
 type stores struct {
 	memory *store.Memory
 	redis  store.Redis // nil: none
-	state  func(context.Context) string
+	state  func(context.Context) (text string, well bool)
 	close  func()
 }
 
@@ -23,7 +23,7 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 	if f.Redis == "" {
 		s.store = memory
 		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
-		return &stores{memory: memory, state: func(context.Context) string { return "memory" }, close: func() {}}, nil
+		return &stores{memory: memory, state: func(context.Context) (string, bool) { return "memory", true }, close: func() {}}, nil
 	}
 	show := s.metrics.breakers()
 	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
@@ -53,21 +53,21 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 	if f.RefusalsMax > 0 {
 		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
 	}
-	return &stores{memory: memory, redis: redis, state: func(ctx context.Context) string { return s.stateOf(ctx, redis) },
+	return &stores{memory: memory, redis: redis, state: func(ctx context.Context) (string, bool) { return s.stateOf(ctx, redis) },
 		close: func() { end(); redis.Close() }}, nil
 }
 
 // stateOf is what can be said of Redis now.
-func (s *service) stateOf(ctx context.Context, redis store.Redis) string {
+func (s *service) stateOf(ctx context.Context, redis store.Redis) (text string, well bool) {
 	err := redis.Unreachable()
 	if err == nil {
 		err = redis.Ping(ctx)
 	}
 	if err != nil {
-		return "redis, no answer: " + store.Kind(err)
+		return "redis, no answer: " + store.Kind(err), false
 	}
 	if kind := s.outage.failing(); kind != "" {
-		return "redis, cannot charge: " + kind
+		return "redis, cannot charge: " + kind, false
 	}
-	return "redis, answers"
+	return "redis, answers", true
 }

@@ -186,7 +186,7 @@ func (f *topCmd) Run(c *console) error {
 		return c.said("top", err)
 	}
 	if f.JSON {
-		return writeJSON(c, keys)
+		return newJSON(c.out).Encode(keys)
 	}
 	if len(keys) == 0 {
 		fmt.Fprintf(c.out, "nobody was refused in the last %s\n", f.Span)

@@ -42,9 +42,9 @@ function _M.limited(limit, rate, wait_us)
     }
 end
 
---- The most that a key can have left.
 local NEAR_SHARE = 5 -- one in so many is left of a capacity when a request comes near the limit
 
+-- The most that a key can have left.
 local function capacity(limit, rate)
     if rate.limit == 0 then
         return 0
@@ -56,9 +56,11 @@ local function capacity(limit, rate)
     return rate.limit
 end
 
---- Whether a request that a check admitted came near its limit.
+--- Whether a request that a check admitted came near its limit. The first of a bucket never does: where the
+-- capacity is 1 there is no other.
 function _M.near(check, result)
-    return result.remaining * NEAR_SHARE < capacity(check.limit, check.rate)
+    local size = capacity(check.limit, check.rate)
+    return result.remaining * NEAR_SHARE < size and result.remaining + check.cost < size
 end
 
 -- Compares waits; -1 is for ever.

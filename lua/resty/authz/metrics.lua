@@ -229,7 +229,7 @@ function _M:text(policy)
         show("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.",
             missing)
         show("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its "
-            .. "capacity left after them.", near)
+            .. "capacity left after them; the first of a bucket is not among them.", near)
         add_policy(lines, policy)
     end
     show("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.",
