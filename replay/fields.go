@@ -63,14 +63,14 @@ func newFieldNames(policies []*policy) *fieldNames {
 	n := &fieldNames{places: maps.Clone(known)}
 	headers, cookies := map[string]bool{}, map[string]bool{}
 	for _, p := range policies {
-		p.text.eachRead(func(r read) {
-			switch r.kind {
-			case readHeader:
-				headers[r.name] = true
-			case readCookie:
-				cookies[r.name] = true
+		for _, r := range p.texts.Reads() {
+			switch r.Kind {
+			case limits.ReadHeader:
+				headers[r.Name] = true
+			case limits.ReadCookie:
+				cookies[r.Name] = true
 			}
-		})
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at := n.header(name)

@@ -3,6 +3,8 @@ package replay
 import (
 	"fmt"
 	"slices"
+
+	"authz/limits"
 )
 
 // A Lack is a part of requests that a rule reads and the logs do not have, and what the matcher did.
@@ -13,17 +15,17 @@ type Lack struct {
 }
 
 // lacks is what the logs lack that this policy reads.
-func (r *run) lacks(p *policyText) []Lack {
+func (r *run) lacks(p *limits.Texts) []Lack {
 	all := []Lack{}
 	for _, kind := range [...]struct {
 		name  string
-		rules []ruleText
+		rules []limits.RuleText
 	}{{"deny.", p.Deny}, {"allow.", p.Allow}, {"limit.", p.Limits}} {
 		for i := range kind.rules {
 			rule := &kind.rules[i]
-			for _, read := range rule.reads() {
+			for _, read := range rule.Reads() {
 				if !r.logged(read) {
-					all = append(all, Lack{kind.name + rule.Name, read.String(), rule.without(read)})
+					all = append(all, Lack{kind.name + rule.Name, read.String(), without(rule, read)})
 				}
 			}
 		}
@@ -32,54 +34,40 @@ func (r *run) lacks(p *policyText) []Lack {
 }
 
 // logged says whether the logs have what is read.
-func (r *run) logged(what read) bool {
+func (r *run) logged(what limits.Read) bool {
 	has := func(places ...place) bool {
 		return slices.ContainsFunc(places, func(at place) bool { return at != nowhere && r.seen[at] })
 	}
-	switch what.kind {
-	case readIP:
+	switch what.Kind {
+	case limits.ReadIP:
 		return has(placeAddress)
-	case readHost:
+	case limits.ReadHost:
 		return has(placeHost, placeHTTPHost, placeServerName)
-	case readMethod:
+	case limits.ReadMethod:
 		return has(placeMethod)
-	case readZone:
+	case limits.ReadZone:
 		return has(placeZone)
-	case readHeader:
-		return has(r.names.header(what.name))
-	case readCookie:
-		return has(placeCookie, r.names.cookie(slices.Index(r.names.cookies, what.name)))
-	case readQuery:
+	case limits.ReadHeader:
+		return has(r.names.header(what.Name))
+	case limits.ReadCookie:
+		return has(placeCookie, r.names.cookie(slices.Index(r.names.cookies, what.Name)))
+	case limits.ReadQuery:
 		return has(placeTarget, placeRequest, placeQuery)
 	}
 	return true // a path: else there would be no request
 }
 
-func (r read) String() string {
-	switch r.kind {
-	case readIP:
-		return "client address"
-	case readHeader:
-		return "header " + r.name
-	case readCookie:
-		return "cookie " + r.name
-	case readQuery:
-		return "query"
-	}
-	return [...]string{readHost: "host", readMethod: "method", readPath: "path", readZone: "zone"}[r.kind]
-}
-
 // without is what it means for a rule that something it reads is never there.
-func (r *ruleText) without(what read) string {
-	switch what.role {
-	case roleMatch:
+func without(r *limits.RuleText, what limits.Read) string {
+	switch what.Role {
+	case limits.RoleMatch:
 		return "match asks for it: no request meets the rule"
-	case roleUnless:
+	case limits.RoleUnless:
 		return "unless asks for it: unless never holds"
-	case roleCost:
+	case limits.RoleCost:
 		return fmt.Sprintf("each request costs the most, %d", r.CostMax)
 	}
-	if what.kind == readIP {
+	if what.Kind == limits.ReadIP {
 		return "a part of its key: every request counts as ip=unknown"
 	}
 	switch {

@@ -216,7 +216,7 @@ func (s *stream) brokenLines() []Broken {
 
 func (p *policy) report(r *run) PolicyReport {
 	out := PolicyReport{Admitted: p.admitted, Limited: p.limited, Blocked: p.blocked, Unmatched: p.unmatched,
-		Rules: []RuleReport{}, Lacks: r.lacks(p.text)}
+		Rules: []RuleReport{}, Lacks: r.lacks(p.texts)}
 	for _, name := range p.set.Rules(limits.Deny) {
 		out.Rules = append(out.Rules, RuleReport{"deny." + name, p.deny[name]})
 	}
@@ -228,7 +228,7 @@ func (p *policy) report(r *run) PolicyReport {
 		if r.Suggest != nil {
 			asked := t.asked()
 			l.suggesting, l.SuggestionKeys = true, int64(len(asked))
-			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.text.Limits[i].Cost, p.text.Limits[i].CostMax))
+			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.texts.Limits[i].Cost, p.texts.Limits[i].CostMax))
 		}
 		out.Limits = append(out.Limits, l)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"authz/limits"
 	"authz/nginx"
 )
 
@@ -37,10 +38,11 @@ func (f *lintCmd) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		p := policyOf(set)
-		headers = p.headers()
-		for kind, header := range map[string]string{"host": "x-original-host", "zone": "x-authz-zone"} {
-			if p.reads(kind) && !slices.Contains(headers, header) {
+		texts := set.Texts()
+		headers = headersOf(texts)
+		for kind, header := range map[limits.ReadKind]string{limits.ReadHost: "x-original-host", limits.ReadZone: "x-authz-zone"} {
+			isRead := slices.ContainsFunc(texts.Reads(), func(r limits.Read) bool { return r.Kind == kind })
+			if isRead && !slices.Contains(headers, header) {
 				headers = append(headers, header)
 			}
 		}

@@ -65,9 +65,12 @@ func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
 
 // dependsOnClient says whether the limit, or the allow or deny rule, asks for the client's address or the zone.
 func dependsOnClient(set *limits.Set, limit, rule string) bool {
-	asks := func(named string) func(policyRule) bool {
-		return func(r policyRule) bool { return r.Name == named && r.readsClient() }
+	client := func(r limits.Read) bool {
+		return (r.Kind == limits.ReadIP || r.Kind == limits.ReadZone) && (r.Role == limits.RoleMatch || r.Role == limits.RoleUnless)
 	}
-	p := policyOf(set)
-	return slices.ContainsFunc(p.Limits, asks(limit)) || slices.ContainsFunc(slices.Concat(p.Deny, p.Allow), asks(rule))
+	asks := func(named string) func(limits.RuleText) bool {
+		return func(r limits.RuleText) bool { return r.Name == named && slices.ContainsFunc(r.Reads(), client) }
+	}
+	t := set.Texts()
+	return slices.ContainsFunc(t.Limits, asks(limit)) || slices.ContainsFunc(slices.Concat(t.Deny, t.Allow), asks(rule))
 }

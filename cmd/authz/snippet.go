@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"authz/limits"
 	"authz/nginx"
 )
 
@@ -86,7 +87,7 @@ func (f *snippetCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	p := policyOf(set)
+	p := set.Texts()
 	var out strings.Builder
 	fmt.Fprintf(&out, "# For http{}: what the limits of %s need. Written, and written again, by\n#     %s\n", f.files(), f.command())
 	if f.For == "openresty" {
@@ -129,13 +130,13 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-func (f *snippetCmd) nginx(out *strings.Builder, p *policy) error {
-	headers, err := forwarded(p.headers())
+func (f *snippetCmd) nginx(out *strings.Builder, p *limits.Texts) error {
+	headers, err := forwarded(headersOf(p))
 	if err != nil {
 		return err
 	}
 	maps := bare("authz.conf")
-	if slices.Contains(p.headers(), "host") {
+	if slices.Contains(headersOf(p), "host") {
 		maps += "map $http_host $authz_http_host { \"\" none; default $http_host; }\n" // a client of HTTP/1.0 may have none, a check may not
 	}
 	upstream := strings.Replace(bare("authz_upstream_tcp.conf"), "127.0.0.1:7429", f.Upstream, 1)
@@ -172,9 +173,9 @@ func (f *snippetCmd) chosen(text string) string {
 }
 
 // rest is what is the owner's own in a server.
-func (f *snippetCmd) rest(out *strings.Builder, p *policy) {
+func (f *snippetCmd) rest(out *strings.Builder, p *limits.Texts) {
 	out.WriteString("\n    # Yours: listen, server_name, locations.\n")
-	for _, zone := range p.zones() {
+	for _, zone := range zonesOf(p) {
 		if strings.ContainsAny(zone, `*$"\`) || hasControl(zone) {
 			fmt.Fprintf(out, "    # In a location that limits call by zone = %q: set $authz_zone to a name that it meets.\n", zone)
 			continue
@@ -209,7 +210,7 @@ func isVariable(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-func (f *snippetCmd) openresty(out *strings.Builder, p *policy) {
+func (f *snippetCmd) openresty(out *strings.Builder, p *limits.Texts) {
 	options := ""
 	if f.Redis != "" {
 		options += f.luaRedis()
