@@ -172,7 +172,8 @@ func appendDecoded(dst, b []byte) []byte {
 	return dst
 }
 
-// appendHost makes a host comparable: lower case, without port and without one trailing dot.
+// appendHost makes a host comparable, as nginx makes its $host: up to the first colon outside brackets, or to the
+// closing bracket; lower case; without one trailing dot.
 func appendHost(dst, host []byte) []byte {
 	start := len(dst)
 	for _, c := range host {
@@ -182,19 +183,14 @@ func appendHost(dst, host []byte) []byte {
 		dst = append(dst, c)
 	}
 	name := dst[start:]
-	if len(name) > 0 && hasPort(name) {
-		name = name[:bytes.LastIndexByte(name, ':')]
+	if bytes.HasPrefix(name, []byte("[")) {
+		if end := bytes.IndexByte(name, ']'); end >= 0 {
+			name = name[:end+1]
+		}
+	} else if colon := bytes.IndexByte(name, ':'); colon >= 0 {
+		name = name[:colon]
 	}
 	return dst[:start+len(bytes.TrimSuffix(name, []byte(".")))]
-}
-
-// hasPort says whether a host, which is not empty, ends with a port: after its only colon, or after
-// the bracket of an IPv6 address.
-func hasPort(host []byte) bool {
-	if host[0] == '[' {
-		return bytes.Contains(host, []byte("]:"))
-	}
-	return bytes.Count(host, []byte(":")) == 1
 }
 
 func trimBlanks(b []byte) []byte {
