@@ -256,6 +256,9 @@ func (c *checker) try(line string, header []string, show ...string) (string, err
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Add(name, value)
 	}
+	if req.Header.Get("X-Real-IP") == "" {
+		req.Header.Set("X-Real-IP", "127.0.0.1")
+	}
 	resp, err := c.client.Do(req)
 	if err != nil {
 		return "", err

@@ -35,7 +35,7 @@ type service struct {
 
 	metrics *metrics
 	log     *slog.Logger
-	warned  struct{ ignored, flawed, noAddress, rejected, panicked seldom }
+	warned  struct{ ignored, flawed, noAddress, badAddress, rejected, panicked seldom }
 	outage  outage
 
 	requests sync.Pool
@@ -63,7 +63,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	if q.ignored > 0 {
 		s.ignored(peer, q.ignored)
 	}
-	if f := s.resolve(q, peer); f != flawless {
+	if f := s.resolve(q, route); f != flawless {
 		return decision{verdict: blocked}
 	}
 	if q.rules.set.Schedules() > 0 {
@@ -88,24 +88,44 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 }
 
 // resolve finds the attributes, and says what is strange about them.
-func (s *service) resolve(q *request, peer netip.Addr) flaw {
-	f, known := q.resolve(peer, s.peers.trusted)
-	if !known {
-		s.metrics.badAddress.Inc()
-	}
-	if f != flawless {
-		s.metrics.flawed[f].Inc()
-		if f != badTarget && s.warned.flawed.now() {
-			s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(), "header", q.blamed(f), q.logged())
+func (s *service) resolve(q *request, route int) flaw {
+	f := q.resolve()
+	switch {
+	case f == flawless:
+		if !q.attrs.IP.IsValid() {
+			s.noAddress(q)
 		}
-	} else if !q.attrs.IP.IsValid() {
-		s.metrics.noAddress.Inc()
-		if s.warned.noAddress.now() {
-			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown", q.logged())
+		return f
+	case f == badTarget:
+	case s.warned.flawed.now():
+		why := "request blocked: nginx does not say what it is, see nginx/README.md"
+		if f == wrongRoute {
+			why = "request blocked: this header is not read at " + routes[route].path + ": " + foreign[q.foreign]
 		}
+		s.log.Warn(why, "kind", f.String(), "header", q.blamed(f, route), q.logged())
 	}
+	s.metrics.flawed[f].Inc()
 	return f
 }
+
+// noAddress counts and logs a request whose client has no address, or one that cannot be read.
+func (s *service) noAddress(q *request) {
+	s.metrics.noAddress.Inc()
+	value := q.values[fieldRealIP]
+	if len(value) == 0 {
+		if s.warned.noAddress.now() {
+			s.log.Warn("request without a client address, it counts as ip=unknown: set X-Real-IP in the proxy", q.logged())
+		}
+		return
+	}
+	if s.warned.badAddress.now() {
+		s.log.Warn("the client address cannot be read, the request counts as ip=unknown: want X-Real-IP $remote_addr in the proxy, "+
+			"and where it listens on a unix socket set_real_ip_from unix: and real_ip_header", "x_real_ip", string(value[:min(len(value), longestAddress)]), q.logged())
+	}
+}
+
+// longestAddress is how much of an address that cannot be read is logged, in bytes.
+const longestAddress = 64
 
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
 func (q *request) denied() decision {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"log/slog"
-	"net/netip"
 	"slices"
 
 	"github.com/valyala/fasthttp"
@@ -23,8 +22,10 @@ type request struct {
 
 	values  [][]byte // of the fields, then of the headers that limits read
 	twice   string   // the header of a field of onlyOnce that came twice
-	ignored int      // headers that only a trusted proxy may send
-	joined  []byte   // header lines of one name, put together
+	foreign string   // the header of fieldForeign, if one came
+	args    fasthttp.Args
+	ignored int    // headers that only a trusted proxy may send
+	joined  []byte // header lines of one name, put together
 	path    []byte
 	text    []byte
 	trusted bool // the peer is, that sent it
@@ -41,11 +42,12 @@ const (
 	missingURI
 	badTarget // nginx itself answers 400
 	saidTwice // a field of onlyOnce
+	wrongRoute
 	flaws
 )
 
 func (f flaw) String() string {
-	return [...]string{"", "no_method", "no_uri", "bad_target", "said_twice"}[f]
+	return [...]string{"", "no_method", "no_uri", "bad_target", "said_twice", "wrong_route"}[f]
 }
 
 // read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
@@ -53,6 +55,9 @@ func (f flaw) String() string {
 func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
 	q.begin(q.rules.set)
 	q.trusted = trustedPeer
+	if routes[route].zoneInURL && trustedPeer {
+		defer q.readZone(h.RequestURI())
+	}
 	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
 			q.begin(q.rules.set)
@@ -65,12 +70,19 @@ func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
 	}
 }
 
+// readZone takes the zone out of the URL of the check.
+func (q *request) readZone(target []byte) {
+	_, query, _ := bytes.Cut(target, []byte("?"))
+	q.args.ParseBytes(query)
+	q.values[fieldZone] = q.args.Peek("zone")
+}
+
 // begin forgets what was read before, and makes room for what set reads.
 func (q *request) begin(set *limits.Set) {
 	n := int(fields) + len(set.HeaderNames())
 	q.values = slices.Grow(q.values[:0], n)[:n]
 	clear(q.values)
-	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
+	q.joined, q.twice, q.foreign, q.ignored = q.joined[:0], "", "", 0
 }
 
 // take reads a header line, if its sender may say that.
@@ -88,7 +100,10 @@ func (q *request) put(h *header, value []byte) {
 		return
 	}
 	for _, i := range h.values {
-		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
+		switch {
+		case i == int(fieldForeign):
+			q.foreign = h.name
+		case i < int(fields) && onlyOnce[i] && q.values[i] != nil:
 			q.twice = h.name
 		}
 		q.values[i] = q.join(i, value)
@@ -113,38 +128,35 @@ func (q *request) join(i int, value []byte) []byte {
 	return append(append(before, separator...), value...)
 }
 
-// resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
-// read, and the peer stands in for it.
-func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
+// resolve makes attributes of the fields. An address that is absent or cannot be read is the zero Addr, unknown:
+// the address of the proxy never stands in for a client's.
+func (q *request) resolve() flaw {
 	f, a := q.values, &q.attrs
-	uri, urlHost := f[fieldURI], []byte(nil)
+	*a = limits.Attrs{Method: f[fieldMethod], Host: f[fieldHost], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
+	a.IP, _ = limits.ParseAddr(f[fieldRealIP])
+	switch {
+	case q.foreign != "":
+		return wrongRoute
+	case q.twice != "":
+		return saidTwice
+	}
+	uri, ok := f[fieldURI], true
 	if url := f[fieldURL]; len(url) > 0 {
-		host, target, ok := splitURL(url)
-		if !ok {
-			return badTarget, true
-		}
-		urlHost = host
-		if len(uri) == 0 {
-			uri = target
+		if a.Host, uri, ok = splitURL(url); !ok {
+			return badTarget
 		}
 	}
-	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
-	a.Host = firstOf(f[fieldHost], urlHost, f[fieldForwardedHost], f[fieldOwnHost])
-	a.IP, ipKnown = q.address(peer, trusted)
-	var ok bool
 	switch {
-	case q.twice != "":
-		return saidTwice, ipKnown
 	case len(a.Method) == 0:
-		return missingMethod, ipKnown
+		return missingMethod
 	case len(uri) == 0:
-		return missingURI, ipKnown
+		return missingURI
 	}
 	if a.Path, a.Query, ok = limits.Target(q.path, uri); !ok {
-		return badTarget, ipKnown
+		return badTarget
 	}
 	q.path = a.Path
-	return flawless, ipKnown
+	return flawless
 }
 
 // longestRequestID is that of nginx's $request_id, a UUID or any that others make, and no more.
@@ -173,34 +185,19 @@ func (q *request) logged() slog.Attr {
 	return slog.String("request_id", string(id))
 }
 
-// blamed is the header that is missing, or came twice.
-func (q *request) blamed(f flaw) string {
-	switch f {
-	case missingMethod:
+// blamed is the header that is missing, came twice, or is of another route.
+func (q *request) blamed(f flaw, route int) string {
+	switch {
+	case f == missingMethod:
 		return "X-Original-Method"
-	case missingURI:
+	case f == missingURI && routes[route].zoneInURL:
+		return "X-Original-URL"
+	case f == missingURI:
 		return "X-Original-URI"
+	case f == wrongRoute:
+		return q.foreign
 	}
 	return q.twice
-}
-
-func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
-	if real := q.values[fieldRealIP]; len(real) > 0 {
-		if addr, ok := limits.ParseAddr(real); ok {
-			return addr, true
-		}
-		return peer, false
-	}
-	return limits.ForwardedFor(q.values[fieldForwardedFor], peer, trusted)
-}
-
-func firstOf(values ...[]byte) []byte {
-	for _, v := range values {
-		if len(v) > 0 {
-			return v
-		}
-	}
-	return nil
 }
 
 // splitURL cuts http://host/path?query into host and target; a target alone has no host. The host in it

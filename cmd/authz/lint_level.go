@@ -155,17 +155,20 @@ func (l *level) check() *level {
 	return l.server.meets(uri)
 }
 
-// isOurs says whether the check asks authz: at /nginx. No check does not.
-func (l *level) isOurs() bool {
+// isOurs says whether the check asks authz. No check does not.
+func (l *level) isOurs() bool { return l.route() != "" }
+
+// route is the path at which the check asks authz; "" if it asks something else, or there is no check.
+func (l *level) route() string {
 	if l == nil {
-		return false
+		return ""
 	}
 	for _, pass := range l.own("proxy_pass") {
 		if _, path := l.upstreamOf(pass); routeOf([]byte(path)) >= 0 {
-			return true
+			return routes[routeOf([]byte(path))].path
 		}
 	}
-	return false
+	return ""
 }
 
 // upstreamOf is whom a proxy_pass of the level asks, and for what. What is in a variable may stand in a set beside it.

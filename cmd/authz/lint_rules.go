@@ -16,9 +16,24 @@ func (w *linter) client(l *level) {
 			w.add(d, "set_real_ip_from %s believes everybody: a client that reaches nginx itself chooses its address; want the addresses of the proxy in front", d.Words[1])
 		}
 	}
+	for _, d := range l.own("listen") {
+		from := l.inForce("set_real_ip_from")
+		believed := slices.ContainsFunc(from, func(d *nginx.Directive) bool { return d.Words[1] == "unix:" })
+		if strings.HasPrefix(d.Words[1], "unix:") && l.isChecked() && !(believed && len(l.inForce("real_ip_header")) > 0) {
+			w.add(d, "listen %s: every client's address is unix: there, and all share the key ip=unknown; want set_real_ip_from unix: and real_ip_header of the proxy in front", d.Words[1])
+		}
+	}
 	if header := l.inForce("real_ip_header"); l.Name() != "http" && len(header) > 0 && len(l.inForce("set_real_ip_from")) == 0 {
 		w.add(header[0], "real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy")
 	}
+}
+
+// isChecked says whether a check of authz, or its module, decides about requests of the level or of one below.
+func (l *level) isChecked() bool {
+	if d, _ := l.lua(); d != nil && asksPack.MatchString(d.Lua) || l.check().isOurs() {
+		return true
+	}
+	return slices.ContainsFunc(l.below, (*level).isChecked)
 }
 
 // limitReq looks for what nginx's own limiter does not mean.
@@ -79,13 +94,18 @@ func (w *linter) checkLocation(l *level) {
 	if !has("x-original-method") {
 		w.add(at, "%s sends no X-Original-Method: authz blocks what has none; want proxy_set_header X-Original-Method $request_method;", l)
 	}
-	if !has("x-original-uri") && !has("x-original-url") {
+	switch ingress := l.route() == "/ingress"; {
+	case ingress && !has("x-original-url"):
+		w.add(at, "%s sends no X-Original-URL: authz blocks what has none at /ingress; want proxy_set_header X-Original-URL $scheme://$http_host$request_uri;", l)
+	case !ingress && has("x-original-url"):
+		w.add(at, "%s sends X-Original-URL to %s, which authz blocks; want X-Original-URI $request_uri and X-Original-Host $host, or /ingress in proxy_pass", l, l.route())
+	case !ingress && !has("x-original-uri"):
 		w.add(at, "%s sends no X-Original-URI: authz blocks what has none; want proxy_set_header X-Original-URI $request_uri;", l)
 	}
-	if !has("x-real-ip") && !has("x-forwarded-for") {
-		w.add(at, "%s sends no X-Real-IP: every client is nginx to authz; want proxy_set_header X-Real-IP $remote_addr;", l)
+	if !has("x-real-ip") {
+		w.add(at, "%s sends no X-Real-IP: every client shares the key ip=unknown; want proxy_set_header X-Real-IP $remote_addr;", l)
 	}
-	w.values(l, has("x-real-ip"))
+	w.values(l)
 	w.body(l, at, sent)
 	w.forwards(l, at, sent)
 	w.keepalive(l, pass, sent)
@@ -112,7 +132,7 @@ func (w *linter) twice(l, check *level) {
 }
 
 // values looks at what the check is told of the request: it has to be what nginx knows, not what the client says.
-func (w *linter) values(l *level, hasRealIP bool) {
+func (w *linter) values(l *level) {
 	for _, d := range l.inForce("proxy_set_header") {
 		if len(d.Words) != 3 {
 			continue
@@ -121,7 +141,7 @@ func (w *linter) values(l *level, hasRealIP bool) {
 		switch {
 		case (name == "x-original-uri" || name == "x-original-url") && (value == "$uri" || value == "$document_uri"):
 			w.add(d, "%s %s is the check's own path, whatever was asked for; want $request_uri", d.Words[1], value)
-		case (name == "x-real-ip" || name == "x-forwarded-for" && !hasRealIP) && strings.HasPrefix(value, "$http_"):
+		case name == "x-real-ip" && strings.HasPrefix(value, "$http_"):
 			w.add(d, "%s %s is what the client says: it chooses its address; want $remote_addr, and real_ip_header with set_real_ip_from if a proxy is in front", d.Words[1], value)
 		case (name == "x-original-method" || name == "x-authz-zone") && strings.HasPrefix(value, "$http_"):
 			w.add(d, "%s %s is what the client says; want %s", d.Words[1], value, map[string]string{"x-original-method": "$request_method", "x-authz-zone": "$authz_zone"}[name])
@@ -162,7 +182,11 @@ func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string)
 		value, isSet := sent[name]
 		switch {
 		case isSet && value != "" || !isSet && all && !fromNginx:
-		case name == "x-original-host" && sent["x-original-url"] != "":
+		case name == "x-original-host" && l.route() == "/ingress": // the URL has it
+		case name == "x-authz-zone" && l.route() == "/ingress":
+			if !strings.Contains(l.own("proxy_pass")[0].Words[1], "zone=") {
+				w.add(at, "%s names no zone, which a limit reads; want /ingress?zone=NAME in proxy_pass", l)
+			}
 		case name == "host":
 			w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
 		case !isVariable(name):

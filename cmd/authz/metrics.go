@@ -31,7 +31,6 @@ type metrics struct {
 	rejected    *prometheus.CounterVec
 	ignored     prometheus.Counter
 	noAddress   prometheus.Counter
-	badAddress  prometheus.Counter
 	panics      prometheus.Counter
 	adminDenied prometheus.Counter
 	reloaded    prometheus.Gauge
@@ -84,8 +83,7 @@ func newMetrics() *metrics {
 		m.rejected.WithLabelValues(kind)
 	}
 	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
-	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
-	m.badAddress = m.counter("authz_unreadable_ip_total", "Requests with a client address in X-Real-IP or X-Forwarded-For that cannot be read; the address of the proxy stands in for it.")
+	m.noAddress = m.counter("authz_unknown_ip_total", "Requests whose client address is missing or cannot be read; they count as ip=unknown.")
 	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
 	m.adminDenied = m.counter("authz_admin_denied_total", "Writes on the admin listener that were refused: without the token, with a wrong one, or sent by a page of another site.")
 	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")

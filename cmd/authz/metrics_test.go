@@ -100,7 +100,7 @@ authz_rule_decisions_total{rule="c",verdict="admitted"} 1
 authz_rule_decisions_total{rule="c",verdict="blocked"} 2
 authz_rule_decisions_total{rule="never",verdict="blocked"} 0
 authz_store_duration_seconds_count 3
-authz_unreadable_ip_total 1
+authz_unknown_ip_total 1
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -177,7 +177,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 	out.Reset()
 	s.handle(ctx)
 	check("authz_unknown_ip", "authz_unknown_ip_total 1\n")
-	if want := "level=WARN msg=\"request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown\"\n"; out.String() != want {
+	if want := "level=WARN msg=\"request without a client address, it counts as ip=unknown: set X-Real-IP in the proxy\"\n"; out.String() != want {
 		t.Errorf("logged\n%swant\n%s", out, want)
 	}
 

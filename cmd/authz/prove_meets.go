@@ -55,7 +55,7 @@ func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
 	q.rules = &rules{set: set}
 	q.rules.readings[0] = newReading(routes[0].reads, set)
 	q.read(&h, 0, true)
-	why, _ := q.resolve(netip.IPv6Loopback(), new(limits.Prefixes))
+	why := q.resolve()
 	q.attrs.NowUS = nowUS
 	if !f.Direct {
 		q.attrs.IP, q.attrs.Zone = netip.Addr{}, nil

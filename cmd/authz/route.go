@@ -14,11 +14,9 @@ const (
 	fieldURI
 	fieldURL
 	fieldHost
-	fieldForwardedHost
-	fieldOwnHost
 	fieldRealIP
-	fieldForwardedFor
 	fieldZone
+	fieldForeign // a header that another kind of proxy sends: this is the wrong route
 	fieldCookie
 	fieldRequestID
 	fields
@@ -28,11 +26,13 @@ const (
 // own was let through, and nobody can tell which is which.
 var onlyOnce = [fields]bool{fieldMethod: true, fieldURI: true, fieldURL: true, fieldHost: true, fieldZone: true}
 
-// A route is a URL that a proxy asks: how it says what the request is, and how it wants the answer.
+// A route is a URL that a proxy asks: the headers in which that proxy describes the request, and the answers that it
+// understands. A route reads no header that its proxy merely lets through: such a header is the client's.
 type route struct {
-	path   string
-	reads  []read
-	status [verdicts]int
+	path      string
+	reads     []read
+	zoneInURL bool // the zone is ?zone= of the URL that the operator has written
+	status    [verdicts]int
 }
 
 // A read is a header, its name as net/textproto spells it, and what it says.
@@ -41,24 +41,48 @@ type read struct {
 	field  field
 }
 
+// Headers that tell one kind of proxy from another.
+const (
+	ingressURL    = "X-Original-Url"
+	forwardMethod = "X-Forwarded-Method"
+)
+
+// foreign says what is right for a header that another kind of proxy sends.
+var foreign = map[string]string{
+	ingressURL:    "ingress-nginx sends it, want /ingress in the URL of the check",
+	forwardMethod: "Traefik, Caddy and APISIX send it, and there is no route for them yet",
+}
+
 var routes = [...]route{{
 	path: "/nginx",
 	reads: []read{
 		{"X-Original-Method", fieldMethod},
 		{"X-Original-Uri", fieldURI},
-		{"X-Original-Url", fieldURL},
 		{"X-Original-Host", fieldHost},
-		{"X-Forwarded-Host", fieldForwardedHost},
-		{"Host", fieldOwnHost},
 		{"X-Real-Ip", fieldRealIP},
-		{"X-Forwarded-For", fieldForwardedFor},
 		{"X-Authz-Zone", fieldZone},
+		{ingressURL, fieldForeign},
+		{forwardMethod, fieldForeign},
 		{"Cookie", fieldCookie},
 		{"X-Request-Id", fieldRequestID},
 	},
-	// auth_request makes 500 of everything but 2xx, 401 and 403.
-	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
+	status: authRequest,
+}, {
+	path: "/ingress",
+	reads: []read{
+		{"X-Original-Method", fieldMethod},
+		{ingressURL, fieldURL},
+		{"X-Real-Ip", fieldRealIP},
+		{forwardMethod, fieldForeign},
+		{"Cookie", fieldCookie},
+		{"X-Request-Id", fieldRequestID},
+	},
+	zoneInURL: true,
+	status:    authRequest,
 }}
+
+// authRequest are the answers for nginx's auth_request, which makes 500 of everything but 2xx, 401 and 403.
+var authRequest = [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403}
 
 // routeOf finds the place in routes of a raw request target: the path itself, or followed by "?" or "/".
 // It is -1 for any other.

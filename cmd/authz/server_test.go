@@ -170,7 +170,7 @@ func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
 		made := 0
 		s.requests = sync.Pool{New: func() any { made++; return new(request) }}
 		for range 2 { // of which the log has one
-			if got, want := answers(t, s, "X-Original-URI: /api/"), "403 Forbidden\nX-Authz-Status: 503\nRetry-After: 1"; got != want {
+			if got, want := answers(t, s, "X-Original-URI: /api/", "X-Real-IP: 203.0.113.9"), "403 Forbidden\nX-Authz-Status: 503\nRetry-After: 1"; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		}
@@ -192,7 +192,7 @@ func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
 		t.Errorf("metrics: %swant %s", got, want)
 	}
 	s.store = memory
-	if got, want := answers(t, s, "X-Original-URI: /api/"), "200 OK\nX-Authz-Status: 200\nX-Authz-Limit: api\n"+
+	if got, want := answers(t, s, "X-Original-URI: /api/", "X-Real-IP: 203.0.113.9"), "200 OK\nX-Authz-Status: 200\nX-Authz-Limit: api\n"+
 		"RateLimit-Policy: \"api\";q=1000000;w=1\nRateLimit: \"api\";r=999999;t=1"; got != want {
 		t.Errorf("the next one: got\n%s\nwant\n%s", got, want)
 	}

@@ -24,14 +24,16 @@ local _M = {}
 
 _M._VERSION = "0.1.0"
 
--- A line of the error log every half a minute for each kind of trouble, however many requests have it.
-local function log_seldom(self, kind, text)
+-- A line of the error log every half a minute, or after so many seconds, for each kind of trouble, however many
+-- requests have it.
+local function log_seldom(self, kind, text, seconds)
     local now = ngx.now()
     if now < (self.logged[kind] or 0) then -- known here, where a full dict forgets it
         return
     end
-    self.logged[kind] = now + 30
-    if self.shdict.dict:add("\0logged|" .. kind, true, 30) then
+    seconds = seconds or 30
+    self.logged[kind] = now + seconds
+    if self.shdict.dict:add("\0logged|" .. kind, true, seconds) then
         ngx.log(ngx.ERR, "authz: ", text)
     end
 end
@@ -120,6 +122,9 @@ local function decide_request(self, set, target)
     local m = set:match(attrs.of_request(target))
     if not m.address then
         self.metrics:unknown_ip()
+        log_seldom(self, "unknown_ip", format("the client address %q cannot be read, the request counts as ip=unknown: "
+            .. "where nginx listens on a unix socket, want set_real_ip_from unix: and real_ip_header",
+            variable("remote_addr") or ""), 60)
     end
     for i = 1, #m.missing do
         self.metrics:missing(m.missing[i])
