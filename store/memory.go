@@ -4,6 +4,8 @@ import (
 	"context"
 	"hash/maphash"
 	"math/bits"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"authz/limits"
@@ -14,11 +16,14 @@ import (
 //
 // It holds a bounded number of buckets in a fixed number of shards, and takes no lock but those of
 // the shards that a request touches. When it is full a new bucket takes the place of one that has
-// expired, else of the one, among a few, that expires first: no request fails or waits for room.
+// expired, else of one of the limit with the most buckets: no request fails or waits for room.
 type Memory struct {
 	seed   maphash.Seed
 	shards []shard // a power of two, 64 at most: lock and unlock hold a set of them in a word
 	replay bool    // the only clock is that of the callers
+
+	groups sync.Map // name of a limit -> uint32, its group of entries; what an operator wrote, so few
+	named  atomic.Uint32
 }
 
 // foreignClockUS is how much longer a bucket lives that was charged with a caller's own now: that
@@ -46,6 +51,21 @@ func NewReplayMemory(maxBuckets int) *Memory {
 
 // Len is the number of buckets, expired ones that have not been dropped yet among them.
 func (m *Memory) Len() int { return entriesIn(m.shards) }
+
+// Dropped is the number of buckets that were in use and had to make room for others.
+func (m *Memory) Dropped() (n int64) {
+	each(m.shards, func(s *shard) { n += s.dropped })
+	return n
+}
+
+// group is that of a limit's entries.
+func (m *Memory) group(limit string) uint32 {
+	if group, ok := m.groups.Load(limit); ok {
+		return group.(uint32)
+	}
+	group, _ := m.groups.LoadOrStore(limit, m.named.Add(1)-1)
+	return group.(uint32)
+}
 
 // A visit is one check of a Take under way.
 type visit struct {
@@ -89,7 +109,7 @@ func (m *Memory) Take(_ context.Context, nowUS int64, checks []limits.Check, pee
 		for i := range visits {
 			v, c, r := &visits[i], &checks[i], &dst[first+i]
 			if r.Allowed && (v.entry == nil) == isNew {
-				v.charge(c, nowUS, ownUS, r)
+				m.charge(v, c, nowUS, ownUS, r)
 				v.entry.expiresUS = ownUS + r.ResetUS + keptUS(c.Rate) + lifeUS
 			}
 		}
@@ -157,9 +177,9 @@ func (v *visit) look(c *limits.Check, nowUS int64) Result {
 	return v.b.look(c, nowUS)
 }
 
-func (v *visit) charge(c *limits.Check, nowUS, ownUS int64, r *Result) {
+func (m *Memory) charge(v *visit, c *limits.Check, nowUS, ownUS int64, r *Result) {
 	if v.entry == nil {
-		v.entry = v.shard.insert(v.hash, c.Key, ownUS)
+		v.entry = v.shard.insert(v.hash, c.Key, m.group(c.Limit.Name), ownUS)
 		if c.Limit.Algorithm == limits.SlidingWindow {
 			v.entry.log = new(timeLog)
 		}

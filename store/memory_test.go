@@ -278,3 +278,29 @@ func BenchmarkMemoryTakeOfNewKeysWhenFull(b *testing.B) {
 		dst = mustTake(m, 0, dst, c)
 	}
 }
+
+// A client that makes up keys for a limit with a long window does not empty the bucket of a strict one: the new keys take
+// the place of their own kind. So it is for any number of buckets, as the store of an instance and under on_error = "local".
+func TestInventedKeysDoNotUndoAStrictLimit(t *testing.T) {
+	for _, buckets := range []int{10, 1000, 5000, 50_000, 100_000} {
+		m := NewMemory(buckets)
+		login, plan := limitOf(limits.SlidingWindow), limitOf(limits.FixedWindow)
+		login.Name, plan.Name = "login", "plan"
+		login.Rate.Count, login.Rate.WindowUS, plan.Rate.WindowUS = 5, 60e6, 86400e6
+		try := func() bool { return mustTake(m, 1e15, nil, checkOf(login, "login"))[0].Allowed }
+		for i := range 8 {
+			if got := try(); got != (i < 5) {
+				t.Fatalf("login %d: admitted %v", i, got)
+			}
+		}
+		for i := range 3 * buckets {
+			mustTake(m, 1e15, nil, checkOf(plan, fmt.Sprint(i)))
+			if i%97 == 0 && try() {
+				t.Fatalf("%d buckets: a login is admitted after %d invented keys", buckets, i)
+			}
+		}
+		if m.Len() > buckets || m.Dropped() < int64(buckets) {
+			t.Errorf("%d of %d buckets, %d dropped, want a full store", m.Len(), buckets, m.Dropped())
+		}
+	}
+}

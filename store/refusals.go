@@ -81,7 +81,7 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 	}
 	e := s.find(hash, c.Key)
 	if e == nil {
-		e = s.insert(hash, c.Key, sentUS)
+		e = s.insert(hash, c.Key, 0, sentUS)
 	}
 	e.b, e.expiresUS = bucket{unit: r.numbersOf(c.Rate), timeUS: sentUS + waitUS}, sentUS+waitUS
 	if c.LeftUS > 0 {
@@ -93,13 +93,7 @@ func (r *Refusals) add(c *limits.Check, waitUS, sentUS int64) {
 // Forget forgets all, and what is learned of requests that were sent before now.
 func (r *Refusals) Forget(now time.Duration) {
 	r.forgot.Store(now.Microseconds())
-	for i := range r.shards {
-		s := &r.shards[i]
-		s.mu.Lock()
-		s.init(r.seed, s.max)
-		s.n, s.hand, s.slabs = 0, 0, nil
-		s.mu.Unlock()
-	}
+	each(r.shards, func(s *shard) { s.init(r.seed, s.max) })
 }
 
 // Len is the number of refusals, those that are over and not dropped yet among them.

@@ -14,11 +14,15 @@ type shard struct {
 	seed  maphash.Seed
 	max   int
 	n     int // entries in use
-	hand  int // where sweep and evict go on
+	hand  int // where sweep goes on
 	index []place
 	slabs []*[slabEntries]entry
 
-	_ [40]byte // a shard fills two cache lines, and shares none with another
+	evictHand int     // where evict goes on: a hand of its own looks at every entry in turn
+	counts    []int32 // entries of each group
+	dropped   int64   // entries that evict has dropped and that had not expired
+
+	// A shard fills two cache lines, and shares none with another.
 }
 
 // slabEntries and the 8 bytes that Go adds to an array of pointers fill 8 KB.
@@ -26,23 +30,26 @@ const slabEntries = 127
 
 // An entry is a key and its bucket, in a cache line of 64 bytes.
 type entry struct {
-	key       shortBytes
+	keyAt     *byte
+	keyLen    uint32
+	group     uint32 // whose entries are counted together: a limit's
 	b         bucket
 	log       *timeLog // sliding_window only
 	expiresUS int64    // when it reads as never used, by this process's clock
 }
 
-// shortBytes is a []byte in 16 bytes instead of 24. Its memory is used again when it is set.
-type shortBytes struct {
-	first    *byte
-	len, cap uint32
-}
+// keyRoom is the room that a key of this length has: memory is used again for a key that fits.
+func keyRoom(length uint32) uint32 { return (length + 15) &^ 15 }
 
-func (s *shortBytes) get() []byte { return unsafe.Slice(s.first, s.cap)[:s.len] }
+func (e *entry) key() []byte { return unsafe.Slice(e.keyAt, e.keyLen) }
 
-func (s *shortBytes) set(b []byte) {
-	b = append(s.get()[:0], b...)
-	s.first, s.len, s.cap = unsafe.SliceData(b), uint32(len(b)), uint32(cap(b))
+func (e *entry) setKey(key []byte) {
+	n := uint32(len(key))
+	if keyRoom(n) > keyRoom(e.keyLen) {
+		e.keyAt = unsafe.SliceData(make([]byte, keyRoom(n)))
+	}
+	e.keyLen = n
+	copy(e.key(), key)
 }
 
 // forget makes it a bucket that was never used.
@@ -77,17 +84,23 @@ func newShards(seed maphash.Seed, max int) []shard {
 }
 
 func entriesIn(shards []shard) (n int) {
+	each(shards, func(s *shard) { n += s.n })
+	return n
+}
+
+// each calls f with one shard after the other, locked.
+func each(shards []shard, f func(*shard)) {
 	for i := range shards {
 		s := &shards[i]
 		s.mu.Lock()
-		n += s.n
+		f(s)
 		s.mu.Unlock()
 	}
-	return n
 }
 
 func (s *shard) init(seed maphash.Seed, max int) {
 	s.seed, s.max, s.index = seed, max, make([]place, 16)
+	s.n, s.hand, s.evictHand, s.slabs, s.counts = 0, 0, 0, nil, nil
 }
 
 func (s *shard) entry(i int) *entry { return &s.slabs[i/slabEntries][i%slabEntries] }
@@ -97,7 +110,7 @@ func (s *shard) find(hash uint64, key []byte) *entry {
 	tag, mask := uint32(hash), uint32(len(s.index)-1)
 	for p := tag & mask; s.index[p].at != 0; p = (p + 1) & mask {
 		if s.index[p].tag == tag {
-			if e := s.entry(int(s.index[p].at - 1)); string(e.key.get()) == string(key) {
+			if e := s.entry(int(s.index[p].at - 1)); string(e.key()) == string(key) {
 				return e
 			}
 		}
@@ -105,13 +118,17 @@ func (s *shard) find(hash uint64, key []byte) *entry {
 	return nil
 }
 
-// insert adds an entry for a key that is not there, and drops another when the shard is full.
-func (s *shard) insert(hash uint64, key []byte, ownUS int64) *entry {
+// insert adds an entry of a group for a key that is not there, and drops another when the shard is full.
+func (s *shard) insert(hash uint64, key []byte, group uint32, ownUS int64) *entry {
 	s.sweep(ownUS)
 	s.sweep(ownUS)
 	if s.n == s.max {
-		s.evict()
+		s.evict(ownUS)
 	}
+	for int(group) >= len(s.counts) {
+		s.counts = append(s.counts, 0)
+	}
+	s.counts[group]++
 	if 4*(s.n+1) > 3*len(s.index) {
 		s.resize(2 * len(s.index))
 	}
@@ -119,24 +136,41 @@ func (s *shard) insert(hash uint64, key []byte, ownUS int64) *entry {
 		s.slabs = append(s.slabs, new([slabEntries]entry))
 	}
 	e := s.entry(s.n)
-	e.key.set(key)
+	e.setKey(key)
+	e.group = group
 	s.n++
 	s.put(place{uint32(hash), uint32(s.n)})
 	return e
 }
 
-// evict drops the entry that expires first among the next few.
+// evict drops the entry that is worth least. It looks at a few entries, and goes on until one of them is of the largest
+// group: a client that makes up keys for one limit takes the place of that limit's keys, and never of another's.
 //
-// Dropping an expired bucket cannot change an answer: a missing key reads as never used. Of the
-// others the one nearest to that forgives least.
-func (s *shard) evict() {
+// Dropping an expired bucket cannot change an answer: a missing key reads as never used. Of a group's others the one
+// that expires first forgives least.
+func (s *shard) evict(ownUS int64) {
 	const sample = 8
-	victim := s.next()
-	for range min(sample, s.n) - 1 {
-		if i := s.next(); s.entry(i).expiresUS < s.entry(victim).expiresUS {
-			victim = i
+	largest := uint32(0)
+	for group, n := range s.counts {
+		if n > s.counts[largest] {
+			largest = uint32(group)
 		}
 	}
+	victim := -1
+	for looked := 0; looked < sample || victim < 0; looked++ {
+		if s.evictHand++; s.evictHand >= s.n {
+			s.evictHand = 0
+		}
+		e := s.entry(s.evictHand)
+		if e.expiresUS <= ownUS {
+			s.remove(s.evictHand)
+			return
+		}
+		if e.group == largest && (victim < 0 || e.expiresUS < s.entry(victim).expiresUS) {
+			victim = s.evictHand
+		}
+	}
+	s.dropped++
 	s.remove(victim)
 }
 
@@ -165,6 +199,7 @@ func (s *shard) remove(i int) {
 	last := s.n - 1
 	s.take(i)
 	gone, end := s.entry(i), s.entry(last)
+	s.counts[gone.group]--
 	if i != last {
 		s.index[s.placeOf(last)].at = uint32(i + 1)
 		*gone, *end = *end, *gone // the memory of the key stays, for the next insert
@@ -197,7 +232,7 @@ func (s *shard) take(i int) {
 
 func (s *shard) placeOf(i int) uint32 {
 	mask := uint32(len(s.index) - 1)
-	p := uint32(maphash.Bytes(s.seed, s.entry(i).key.get())) & mask
+	p := uint32(maphash.Bytes(s.seed, s.entry(i).key())) & mask
 	for s.index[p].at != uint32(i+1) {
 		p = (p + 1) & mask
 	}

@@ -26,11 +26,11 @@ func TestAShardFindsWhatAMapFinds(t *testing.T) {
 		}
 		switch {
 		case e == nil:
-			s.insert(hash(key), []byte(key), -1).b.used = i
+			s.insert(hash(key), []byte(key), 0, -1).b.used = i
 			want[key] = i
 		case r.IntN(3) > 0: // the hand drops some entry, and the map with it
 			n := s.next()
-			delete(want, string(s.entry(n).key.get()))
+			delete(want, string(s.entry(n).key()))
 			s.remove(n)
 		}
 		if s.n != len(want) {
@@ -46,7 +46,7 @@ func TestExpiredEntriesLeaveAndTheirMemoryToo(t *testing.T) {
 	s, hash := newShard(1 << 20)
 	for i := range int64(10000) {
 		key := fmt.Sprint(i)
-		e := s.insert(hash(key), []byte(key), -1)
+		e := s.insert(hash(key), []byte(key), 0, -1)
 		e.expiresUS, e.log = i, new(timeLog)
 	}
 	for range 30000 { // sweeps at 8999, that is 90% have expired
@@ -72,10 +72,60 @@ func TestADropKeepsUpWithNewKeys(t *testing.T) {
 	s, hash := newShard(1 << 20)
 	for i := range int64(100000) {
 		key := fmt.Sprint(i)
-		s.insert(hash(key), []byte(key), i).expiresUS = i + 1000
+		s.insert(hash(key), []byte(key), 0, i).expiresUS = i + 1000
 		s.sweep(i)
 	}
 	if s.n > 3000 {
 		t.Errorf("%d entries, want about 1500 for 1000 that are alive", s.n)
+	}
+}
+
+// Full of entries of two groups, a shard of any size drops each entry of the larger one in its turn, and none of the other.
+func TestEvictionLooksAtEveryPlace(t *testing.T) {
+	for _, max := range []int{1, 2, 7, 8, 9, 11, 64, 142, 1562, 1563, 1573} {
+		s, hash := newShard(max)
+		strict := 0
+		for i := range max {
+			key, group := fmt.Sprint("first", i), uint32(0)
+			if i%3 == 1 && max > 3 {
+				group, strict = 1, strict+1
+			}
+			s.insert(hash(key), []byte(key), group, 0).expiresUS = 1e9
+		}
+		for i := range 12 * max {
+			key := fmt.Sprint("later", i)
+			s.insert(hash(key), []byte(key), 0, 0).expiresUS = 1e9
+		}
+		left, kept := 0, 0
+		for i := range s.n {
+			switch e := s.entry(i); {
+			case e.group == 1:
+				kept++
+			case string(e.key()[:5]) == "first":
+				left++
+			}
+		}
+		if s.n != max || left != 0 || kept != strict || int(s.counts[0])+strict != max || s.dropped != int64(12*max) {
+			t.Errorf("%d places: %d entries, %d of the first of the large group left, %d of %d of the strict one, %d dropped",
+				max, s.n, left, kept, strict, s.dropped)
+		}
+	}
+}
+
+// What has expired is dropped first, whatever its group.
+func TestEvictionPrefersWhatHasExpired(t *testing.T) {
+	s, hash := newShard(100)
+	for i := range 100 {
+		key, group := fmt.Sprint(i), uint32(0)
+		if i == 50 {
+			group = 1
+		}
+		s.insert(hash(key), []byte(key), group, 0).expiresUS = 1000
+	}
+	s.evictHand = 45
+	s.find(hash("50"), []byte("50")).expiresUS = 10
+	s.evict(10)
+	if s.find(hash("50"), []byte("50")) != nil || s.dropped != 0 || s.n != 99 {
+		t.Errorf("%d entries, %d dropped while in use, want the expired one gone", s.n, s.dropped)
 	}
 }

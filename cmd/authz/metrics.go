@@ -119,6 +119,11 @@ func (m *metrics) watch(name, help string, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
+// watchTotal shows a number that something else counts.
+func (m *metrics) watchTotal(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
+
 // sent makes the series of calls to Redis, and returns what counts one.
 func (m *metrics) sent() func(requests int) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "authz_redis_call_requests",

@@ -69,7 +69,7 @@ func TestMetricsCountWhatEachLimitSaid(t *testing.T) {
 	answers(t, s, "X-Original-URI: /c", "X-Real-IP: unknown")
 	answers(t, s, "X-Real-IP: 203.0.113.9")
 	got := shown(t, s, "authz_requests", "authz_decisions", "authz_rule", "authz_key_parts", "authz_flawed_requests_total{kind=\"no_uri\"",
-		"authz_unreadable", "authz_store_duration_seconds_count", "authz_limits ", "authz_limits_last_reload_successful", "authz_held")
+		"authz_unknown_ip", "authz_store_duration_seconds_count", "authz_limits ", "authz_limits_last_reload_successful", "authz_held")
 	want := `authz_decisions_total{limit="a",verdict="admitted"} 2
 authz_decisions_total{limit="a",verdict="blocked"} 0
 authz_decisions_total{limit="a",verdict="limited"} 1
@@ -171,7 +171,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 	}
 	answers(t, s, "X-Original-URI: /", "X-Real-IP: 203.0.113.1")
 	answers(t, s, "X-Original-URI: /", "X-Real-IP: 203.0.113.2")
-	check("authz_memory_buckets", "authz_memory_buckets 2\n")
+	check("authz_memory_buckets", "authz_memory_buckets 2\nauthz_memory_buckets_dropped_total 0\n")
 
 	ctx := asked(t, &net.UnixAddr{}, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /")
 	out.Reset()

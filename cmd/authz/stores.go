@@ -20,6 +20,8 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 	memory := store.NewMemory(f.MemoryBuckets)
 	s.local = memory
 	s.metrics.watch("authz_memory_buckets", "Buckets that the in-memory store keeps.", func() float64 { return float64(memory.Len()) })
+	s.metrics.watchTotal("authz_memory_buckets_dropped_total", "Buckets in use that the in-memory store dropped to make room: more of them than --memory-buckets are in use.",
+		func() float64 { return float64(memory.Dropped()) })
 	if f.Redis == "" {
 		s.store = memory
 		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
