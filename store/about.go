@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"authz/limits"
 )
@@ -17,6 +20,15 @@ func Get(ctx context.Context, r Redis, key string) (string, error) {
 // Set writes a text that Redis keeps for life, in whole milliseconds, within the timeout.
 func Set(ctx context.Context, r Redis, key, text string, life time.Duration) error {
 	_, err := r.about(ctx, key, "set", key, text, "px", life.Milliseconds())
+	return err
+}
+
+// SetNew writes a text that Redis keeps for life, in whole milliseconds, within the timeout, unless the key has one.
+func SetNew(ctx context.Context, r Redis, key, text string, life time.Duration) error {
+	_, err := r.about(ctx, key, "set", key, text, "px", life.Milliseconds(), "nx")
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"time"
 
 	"authz/limits"
@@ -9,7 +10,7 @@ import (
 	"authz/store"
 )
 
-// epochKey is what whoever deletes a bucket writes to: all who remember refusals forget them then.
+// epochKey holds the epoch: a reset changes it, and every refusal cache begins anew.
 func epochKey(prefix string) string { return prefix + ":" + redisscripts.Version + ":epoch" }
 
 // epochEvery is how often the epoch is read: a reset is heard within a second.
@@ -23,18 +24,23 @@ func (s *service) remember(ctx context.Context, max int, redis store.Redis, epoc
 	go s.hearResets(ctx, redis, epoch)
 }
 
-// hearResets forgets all refusals when the epoch has changed. What cannot be read has not.
+// hearResets begins the refusal cache anew when the epoch has changed, and when it was out of reach: Redis may have lost
+// what it refused. A Redis without an epoch may have lost everything, too. It gets one as soon as a refusal is cached.
 func (s *service) hearResets(ctx context.Context, redis store.Redis, key string) {
 	ticks := time.NewTicker(epochEvery)
 	defer ticks.Stop()
 	var last string
 	for known := false; ; {
-		if epoch, err := store.Get(ctx, redis, key); err == nil {
-			if !known || epoch != last {
-				s.refusals.Forget(sinceStart())
+		epoch, err := store.Get(ctx, redis, key)
+		if err == nil && epoch == "" && s.refusals.Len() > 0 {
+			if err = store.SetNew(ctx, redis, key, rand.Text(), epochLife); err == nil {
+				epoch, err = store.Get(ctx, redis, key)
 			}
-			last, known = epoch, true
 		}
+		if err == nil && (!known || epoch != last) {
+			s.refusals.Forget(sinceStart())
+		}
+		last, known = epoch, err == nil
 		select {
 		case <-ctx.Done():
 			return

@@ -48,6 +48,9 @@ func (r *reloader) load() error {
 		r.service.metrics.forget(before.set, set)
 	}
 	r.service.rules.Store(newRules(set, r.service.metrics))
+	if refusals := r.service.refusals; refusals != nil {
+		refusals.Forget(sinceStart()) // also when the numbers come back that it was made from
+	}
 	now := time.Now()
 	r.service.metrics.loaded(len(set.Limits()), now)
 	r.service.lastLoad.Store(&lastLoad{at: now})
