@@ -126,9 +126,10 @@ type conn struct {
 	net.Conn
 	linger atomic.Bool
 
-	asked             bool // something has come
-	began             bool // a request has, and was not answered
-	reads, writes     bool // what is set: a time to read the request under way; any to write
+	arrived           time.Duration // since the start of the process: when the first bytes of the request under way came
+	asked             bool          // something has come
+	began             bool          // a request has, and was not answered
+	reads, writes     bool          // what is set: a time to read the request under way; any to write
 	readSet, writeSet time.Duration
 }
 
@@ -148,6 +149,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.reads = c.began
 	n, err := c.Conn.Read(b)
+	if n > 0 && !(c.asked && c.began) {
+		c.arrived = sinceStart()
+	}
 	c.asked, c.began = c.asked || n > 0, c.began || n > 0
 	if !c.asked && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = io.EOF

@@ -32,7 +32,7 @@ func (s *service) server() *fasthttp.Server {
 		MaxIdleWorkerDuration: 2 * time.Second, // a crowd that has left leaves no goroutines
 
 		Concurrency:           math.MaxInt32, // open files are the limit: over its own, fasthttp answers 503
-		LazyRequestTime:       true,          // nobody asks for it
+		LazyRequestTime:       true,          // a conn keeps the time itself
 		CloseOnShutdown:       true,
 		NoDefaultServerHeader: true,
 		NoDefaultDate:         true,
@@ -63,10 +63,14 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		ctx.SetStatusCode(fasthttp.StatusNotFound)
 		return
 	}
+	arrived := sinceStart()
+	if c, ok := ctx.Conn().(*conn); ok {
+		arrived = c.arrived // what was spent on reading the request counts too
+	}
 	q := s.requests.Get().(*request)
 	d := s.answer(ctx, route, q)
 	if q.holds {
-		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), time.Since(ctx.Time())))
+		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), sinceStart()-arrived))
 		s.held.Add(-1)
 		q.holds = false
 	}
@@ -81,8 +85,8 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 // longestAnswer is less than the second that nginx waits for it.
 const longestAnswer = 950 * time.Millisecond
 
-// holdOf is how much longer the answer is held, after what was spent on it. A clock that stepped back
-// asks for more than holdMaxUS.
+// holdOf is how much longer the answer is held, after what was spent since its request arrived. A clock that stepped
+// back asks for more than holdMaxUS.
 func holdOf(d *decision, holdMaxUS int64, spent time.Duration) time.Duration {
 	return min(time.Duration(min(d.holdUS, holdMaxUS))*time.Microsecond, longestAnswer-spent)
 }
