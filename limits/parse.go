@@ -32,6 +32,8 @@ type parser struct {
 	spec     spec
 	onError  OnError // of limits that do not say
 	problems []problem
+	left     int // problems that were left out, there being mostProblems
+	room     room
 	blind    bool // a file could not be read: what seems to be absent may stand in it
 
 	defaults  []*table
@@ -67,7 +69,8 @@ func parse(keyPrefix string, paths []string) (*spec, Errors) {
 		p.report(-1, 0, strings.Join(paths, ", ")+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]")
 	}
 	if len(p.problems) == 0 {
-		return &p.spec, nil
+		whole := p.spec // a pointer into the parser would keep all that it has read
+		return &whole, nil
 	}
 	slices.SortFunc(p.problems, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.text, b.text))
@@ -76,10 +79,20 @@ func parse(keyPrefix string, paths []string) (*spec, Errors) {
 	for i := range p.problems {
 		errs[i] = p.problems[i].text
 	}
+	if p.left > 0 {
+		errs = append(errs, fmt.Sprintf("and %d more errors", p.left))
+	}
 	return nil, errs
 }
 
+// mostProblems is how many errors are reported in full.
+const mostProblems = 10_000
+
 func (p *parser) report(file, line int, text string) {
+	if len(p.problems) == mostProblems {
+		p.left++
+		return
+	}
 	p.problems = append(p.problems, problem{file, line, text})
 }
 
@@ -122,34 +135,37 @@ func filesOf(path string) ([]string, error) {
 
 // gatherAll reads all files.
 func (p *parser) gatherAll(paths []string) {
-	order := 0
+	var all []string
 	for _, path := range paths {
 		names, err := filesOf(path)
 		switch {
 		case err != nil:
-			p.cannotRead(order, path, err)
+			p.cannotRead(len(all), path, err)
 		case len(names) == 0:
-			p.report(order, 0, path+": no *.toml in this folder, want at least one limits file")
+			p.report(len(all), 0, path+": no *.toml in this folder, want at least one limits file")
 		}
-		for _, name := range names {
-			if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-				p.report(order, 0, name+": not a regular file, want a limits file") // a pipe would be waited for
-			} else {
-				p.gather(order, name)
-			}
-			order++
+		all = append(all, names...)
+	}
+	for order, name := range all {
+		if err := p.room.add(name); err != nil { // before any is read
+			p.blind = true
+			p.report(order, 0, err.Error())
+			return
 		}
+	}
+	for order, name := range all {
+		p.gather(order, name)
 	}
 }
 
 // gather reads a file and sorts its tables.
 func (p *parser) gather(order int, name string) {
-	text, err := os.ReadFile(name)
+	text, err := readRegular(name)
 	if err != nil {
 		p.cannotRead(order, name, err)
 		return
 	}
-	f, line, err := decode(order, name, string(text))
+	f, line, err := decode(order, name, text, &p.room)
 	if err != nil {
 		p.blind = true
 		p.report(order, line, fmt.Sprintf("%s:%d: %s", name, line, err))
@@ -184,6 +200,10 @@ func (p *parser) gather(order int, name string) {
 
 func (p *parser) cannotRead(order int, name string, err error) {
 	p.blind = true
+	if err == errIrregular {
+		p.report(order, 0, name+": not a regular file, want a limits file")
+		return
+	}
 	if inner, ok := err.(*os.PathError); ok {
 		err = inner.Err
 	}

@@ -20,10 +20,10 @@ type file struct {
 	lines map[string]int // of every key, by its dotted path; nil until the first is asked for
 }
 
-// decode reads TOML. An error comes with the line that the library names.
-func decode(order int, name, text string) (*file, int, error) {
-	if line := tooDeep(text); line > 0 {
-		return nil, line, fmt.Errorf("not a limits file: more than %d levels of tables or lists, want 4 at most", mostLevels)
+// decode reads TOML. An error comes with the line that the library names. room is what the set may still have.
+func decode(order int, name, text string, room *room) (*file, int, error) {
+	if line, err := room.take(text); err != nil {
+		return nil, line, err
 	}
 	f := &file{order: order, name: name, text: strings.Split(text, "\n")}
 	var err error
@@ -37,64 +37,6 @@ func decode(order int, name, text string) (*file, int, error) {
 		err = fmt.Errorf("%s", oneLine(bad.Message))
 	}
 	return nil, line, err
-}
-
-const mostLevels = 16
-
-// tooDeep is the first line that has brackets nested or a key dotted as no limits file has, or 0. The
-// library follows each bracket with a call and copies a key for each of its dots: of a file of a few KB
-// the process could die, and the limits in force with it.
-func tooDeep(text string) int {
-	line, depth, dots := 1, 0, 0
-	quote := "" // what began the string or comment that we are in
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if c == '\n' {
-			line++
-			if len(quote) == 1 {
-				quote = ""
-			}
-		}
-		switch {
-		case quote == "#":
-		case quote != "":
-			i = stringEnd(text, i, &quote)
-		case c == '#':
-			quote = "#"
-		case c == '"' || c == '\'':
-			if quote = text[i : i+1]; strings.HasPrefix(text[i+1:], quote+quote) {
-				quote = text[i : i+3]
-				i += 2
-			}
-		case c == '[' || c == '{':
-			depth, dots = depth+1, 0
-		case c == ']' || c == '}':
-			depth, dots = max(0, depth-1), 0
-		case c == '.':
-			dots++
-		case c == ',' || c == '=' || c == '\n':
-			dots = 0
-		}
-		if depth > mostLevels || dots > mostLevels {
-			return line
-		}
-	}
-	return 0
-}
-
-// stringEnd goes on inside a string, and clears quote at its end.
-func stringEnd(text string, i int, quote *string) int {
-	switch q := *quote; {
-	case q[0] == '"' && text[i] == '\\' && !strings.HasPrefix(text[i+1:], "\n"):
-		return i + 1
-	case strings.HasPrefix(text[i:], q):
-		i += len(q) - 1
-		for len(q) == 3 && strings.HasPrefix(text[i+1:], q[:1]) { // """ends with a quote""""
-			i++
-		}
-		*quote = ""
-	}
-	return i
 }
 
 // oneLine words an error of the library, without line breaks and without the KEY of an override, which
