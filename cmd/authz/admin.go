@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,24 +28,31 @@ func (a *admin) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if a.draining() {
-			http.Error(w, "draining", http.StatusServiceUnavailable)
+			http.Error(w, strings.TrimSpace(drainingText), http.StatusServiceUnavailable)
 			return
 		}
 		// A store that is down is no reason to send nobody here: on_error answers.
 		state, _ := a.storeState(r.Context())
-		fmt.Fprintf(w, "serving\nstore: %s\n", state)
+		fmt.Fprintf(w, readyText+"%s\n", state)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /bucket", a.reads(a.getBucket))
 	mux.Handle("GET /top", a.reads(a.getTop))
 	a.pageRoutes(mux)
 	mux.Handle("POST /reset", a.writes(a.postReset))
-	return mux
+	return a.ownHost(mux)
 }
+
+// What /readyz says, and authz ready expects.
+const (
+	readyText    = "serving\nstore: "
+	drainingText = "draining\n"
+)
 
 // server serves them on a listener.
 func (a *admin) server() *http.Server {
-	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 }
 
 // now is the buckets by the limits in force.

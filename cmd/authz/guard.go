@@ -33,12 +33,19 @@ type guard struct {
 
 const mostForm = 64 << 10 // bytes
 
-func (g *guard) reads(next http.HandlerFunc) http.Handler {
+// ownHost refuses requests for a name that is not this machine's: /metrics and the probes too.
+func (g *guard) ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.rebound(r); err != nil {
 			answerJSON(w, nil, err)
 			return
 		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (g *guard) reads(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		next(w, r)
 	})

@@ -263,7 +263,7 @@ func (w *linter) times(l *level, pass *nginx.Directive) {
 	if len(want) > 0 {
 		w.add(pass, "%s waits 60s for a stuck authz; want %s", l, strings.Join(want, " "))
 	}
-	if l.arg("proxy_intercept_errors", "off") == "on" {
+	if l.arg("proxy_intercept_errors", "off") == "on" && (l.errorPage("403") != nil || l.errorPage("404") != nil) {
 		w.add(l.inForce("proxy_intercept_errors")[0], "proxy_intercept_errors on for the check: what authz answers is taken for an error; want proxy_intercept_errors off; in %s", l)
 	}
 }

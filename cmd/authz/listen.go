@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -71,11 +72,17 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return errors.New("there is a file that is no socket, want a free path")
 	}
-	if c, err := net.Dial("unix", path); err == nil {
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
 		c.Close()
 		return errors.New("another process listens there")
+	case errors.Is(err, syscall.ECONNREFUSED): // nobody listens: no other error says so
+		return os.Remove(path)
+	case errors.Is(err, syscall.EAGAIN):
+		return errors.New("another process listens there, and its queue of connections is full")
 	}
-	return os.Remove(path)
+	return fmt.Errorf("a socket is there, and whether a process listens on it cannot be told: %w", err)
 }
 
 // address is how --listen would write where l listens.

@@ -27,7 +27,8 @@ func (f *logFlags) logger(w io.Writer) *slog.Logger {
 type logQueue struct {
 	lines   chan []byte // nil is the end
 	written chan struct{}
-	lost    atomic.Int64
+	lost    atomic.Int64 // lines, since the log has said so
+	total   atomic.Int64 // lines
 }
 
 const logRoom = 1024 // lines
@@ -43,18 +44,26 @@ func (q *logQueue) Write(line []byte) (int, error) {
 	select {
 	case q.lines <- bytes.Clone(line): // which slog uses again
 	default:
-		q.lost.Add(1)
+		q.lose()
 	}
 	return len(line), nil
+}
+
+func (q *logQueue) lose() {
+	q.lost.Add(1)
+	q.total.Add(1)
 }
 
 func (q *logQueue) write(out io.Writer, log *slog.Logger) {
 	defer close(q.written)
 	for line := range q.lines {
+		var err error
 		if line != nil {
-			out.Write(line)
+			if _, err = out.Write(line); err != nil {
+				q.lose() // its reader has gone, or the disk is full
+			}
 		}
-		if len(q.lines) == 0 && q.lost.Load() > 0 {
+		if err == nil && len(q.lines) == 0 && q.lost.Load() > 0 {
 			log.Warn("log lines are lost: they came faster than they were read", "lines", q.lost.Swap(0))
 		}
 		if line == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 )
 
 type readyCmd struct{ adminFlags }
@@ -24,8 +25,12 @@ func (f *readyCmd) Run(c *console) error {
 	if err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
+	serving := response.StatusCode == http.StatusOK && strings.HasPrefix(string(text), readyText)
+	if !serving && string(text) != drainingText {
+		return fmt.Errorf("ready: --admin=%s: %s, which is no answer of authz; want the admin listener of authz serve", f.Admin, response.Status)
+	}
 	fmt.Fprint(c.out, string(text))
-	if response.StatusCode != http.StatusOK {
+	if !serving {
 		return exit(1)
 	}
 	return nil

@@ -82,9 +82,10 @@ func (f *serveCmd) style() headerStyle {
 
 // Run serves until SIGTERM or SIGINT. Whoever reads the log as JSON finds there too why it did not.
 func (f *serveCmd) Run(c *console) error {
+	signal.Ignore(syscall.SIGPIPE) // else a log whose reader has gone would end the process
 	log, queue := f.queued(c.err)
 	defer queue.end()
-	err := f.serve(log)
+	err := f.serve(log, queue)
 	if err != nil && f.LogFormat == "json" {
 		log.Error("cannot serve", "error", err.Error())
 		return exit(1)
@@ -92,11 +93,13 @@ func (f *serveCmd) Run(c *console) error {
 	return err
 }
 
-func (f *serveCmd) serve(log *slog.Logger) error {
+func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	if err := redisscripts.Verify(); err != nil {
 		return err
 	}
 	s := newService(log)
+	s.metrics.watchTotal("authz_log_lines_lost_total", "Log lines that could not be written: they came faster than they were read, or their reader has gone.",
+		func() float64 { return float64(queue.total.Load()) })
 	s.peers, s.style, s.heldMax = f.peers, f.style(), f.HeldMax
 	if f.LogRefusals {
 		s.refused = newRefusedKeys(log)
@@ -204,7 +207,7 @@ func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool)
 	}
 	s.log.Info("listening", "for", "admin", "addr", address(l))
 	go func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(&boundedListener{Listener: l, max: mostAdminConns}); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("the admin listener has ended", "error", err.Error())
 		}
 	}()

@@ -255,12 +255,15 @@ end
 -- (true or false), retry_after_max (seconds, or nil).
 function _M.rate_limit_headers(d, style, header)
     if d.rate then
+        header["Cache-Control"] = "private" -- it is one client's own
         write(texts(d, style), style, header)
     end
 end
 
---- Writes the headers that a refused client gets, likewise; none with a 403.
+--- Writes the headers that a refused client gets, likewise. A 403 has Cache-Control alone: a cache in front must not
+-- give one client's refusal to the next.
 function _M.refusal_headers(d, style, header)
+    header["Cache-Control"] = "no-store"
     if d.verdict ~= "limited" and d.verdict ~= "unavailable" then
         return
     end
