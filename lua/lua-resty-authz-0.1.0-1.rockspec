@@ -37,6 +37,7 @@ build = {
         ["resty.authz.policy"] = "resty/authz/policy.lua",
         ["resty.authz.redis"] = "resty/authz/redis.lua",
         ["resty.authz.refusals"] = "resty/authz/refusals.lua",
+        ["resty.authz.request"] = "resty/authz/request.lua",
         ["resty.authz.schedule"] = "resty/authz/schedule.lua",
         ["resty.authz.scripts"] = "resty/authz/scripts.lua",
         ["resty.authz.sha256"] = "resty/authz/sha256.lua",
