@@ -44,6 +44,7 @@ func (s *site) packConf(options string, conf siteConf) string {
 				%s
 			})
 		}
+		init_worker_by_lua_block { authz.init_worker() }
 		upstream app { server %s; keepalive 16; }
 		%s
 		server {

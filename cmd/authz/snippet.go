@@ -236,6 +236,7 @@ init_by_lua_block {
         refusal_cache = true,
     })
 }
+init_worker_by_lua_block { authz.init_worker() }
 
 server {
 %[5]s    access_by_lua_block { authz.access() }

@@ -172,6 +172,16 @@ local function check_passing(what, level)
     end
 end
 
+-- Polls the limits from here on, in a worker whose init_worker_by_lua did not begin to.
+local function watch_late(self)
+    if not self.logged.watch_late then
+        self.logged.watch_late = true
+        ngx.log(ngx.WARN, "authz: want init_worker_by_lua_block { authz.init_worker() }: without it a worker "
+            .. "reads newer limits only after its first request")
+        self.policy:watch()
+    end
+end
+
 -- The zone that the caller brings, nil if none.
 local function zone_of(options)
     if options == nil then
@@ -202,6 +212,9 @@ local function check(self, what, options)
     local target = variable("request_uri")
     if not target then -- nginx could not read the request: this is the page of its 400
         return decision.new("admitted"), false, phase
+    end
+    if not self.policy.watched then
+        watch_late(self)
     end
     local set = self.policy:current()
     local d = decide_request(self, set, target)
@@ -284,6 +297,14 @@ local function handle(self)
         request.applied(d)
         return apply(self, d)
     end
+    function authz.init_worker()
+        if ngx.get_phase() ~= "init_worker" then
+            error(format("authz.init_worker: this is %s, want init_worker", ngx.get_phase()), 2)
+        elseif self.policy then
+            self.logged.watch_late = true
+            self.policy:watch()
+        end
+    end
     function authz.metrics()
         if not self.metrics.dict then
             error("authz: metrics() needs new{metrics = …}", 2)
@@ -337,12 +358,15 @@ function _M.new(options)
             return nil, err
         end
     end
-    problem = option.size_problem(options, self.policy and self.policy:current())
+    problem = option.size_problem(options, self.policy and self.policy.set)
     if problem then
         error("authz.new: " .. problem, 2)
     end
     if self.policy then
         self.policy:refuse(function(set) return option.size_problem(options, set) end)
+        if ngx.get_phase() == "init_worker" then
+            self.policy:watch()
+        end
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)
