@@ -44,7 +44,10 @@ func (s *site) packConf(options string, conf siteConf) string {
 				%s
 			})
 		}
-		init_worker_by_lua_block { authz.init_worker() }
+		init_worker_by_lua_block {
+			authz.init_worker()
+			%s
+		}
 		upstream app { server %s; keepalive 16; }
 		%s
 		server {
@@ -57,7 +60,7 @@ func (s *site) packConf(options string, conf siteConf) string {
 				content_by_lua_block { authz.metrics() }
 			}
 			%s
-		}`, conf.dict, options, s.app.addr, conf.http, conf.access, conf.server)
+		}`, conf.dict, options, conf.worker, s.app.addr, conf.http, conf.access, conf.server)
 }
 
 // metric is the number of a series, such as `authz_requests_total{verdict="limited"}`.

@@ -370,6 +370,8 @@ function _M.new(options)
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)
+        self.refusals:loaded(self.policy.set)
+        self.policy:each_load(function(set) self.refusals:loaded(set) end)
     end
     return handle(self)
 end

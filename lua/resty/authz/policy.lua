@@ -85,7 +85,7 @@ function _M.refuse(policy, problem_of)
     policy.problem_of = problem_of
 end
 
---- f is called after each newer set that this worker loads.
+--- f(set) is called after each newer set that this worker loads.
 function _M.each_load(policy, f)
     policy.on_load = f
 end
@@ -129,7 +129,7 @@ local function load_newer(premature, policy, sign)
     note_failure(policy, err)
     if set then
         policy.set, policy.sign, policy.loaded_s = set, new_sign, now_s()
-        policy.on_load()
+        policy.on_load(set)
         ngx.log(ngx.NOTICE, "authz: new limits, version ", set.version)
     else
         policy.refused, policy.refused_s = sign, now_s()
