@@ -230,10 +230,12 @@ end
 local function apply(self, d)
     if d.verdict ~= "admitted" then
         decision.refusal_headers(d, self.style, ngx.header)
+        ngx.header["Cache-Control"] = "no-store" -- a refusal is one client's own
         return ngx.exit(d.status)
     end
-    if self.admitted_headers then
+    if self.admitted_headers and d.rate then
         decision.rate_limit_headers(d, self.style, ngx.header)
+        ngx.header["Cache-Control"] = "private" -- and so are the numbers of its bucket
     end
     if d.hold_us > 0 then
         ngx.sleep(d.hold_us / 1000000)
