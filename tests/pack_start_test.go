@@ -48,6 +48,7 @@ func (s *site) packConf(options string, conf siteConf) string {
 			authz.init_worker()
 			%s
 		}
+		access_by_lua_no_postpone on;
 		upstream app { server %s; keepalive 16; }
 		%s
 		server {
