@@ -26,6 +26,7 @@ type siteConf struct {
 	files    map[string]string // beside nginx.conf
 	serve    []string          // more of authz serve's command line
 	access   string            // what the OpenResty pack does in the access phase, authz.access() if empty
+	worker   string            // what the OpenResty module's workers do at their start
 	dict     string            // size of the OpenResty pack's shared dict, 32m if empty
 }
 

@@ -130,16 +130,15 @@ func TestAnAdmittedRequestOpensNothingThatNginxCloses(t *testing.T) {
 		location /ruled { content_by_lua_block { ngx.print("ok") } }`})
 	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
 	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "1")
-	// nginx's own modules come before Lua: what they refuse for good costs nothing, what they admit
-	// for good is not asked about.
+	// What nginx's own modules refuse or admit is counted too.
 	same(t, n.send(t, "GET /all", "").show("X-Authz-Limit"), "403")
 	same(t, n.send(t, "GET /open", "").show("X-Authz-Limit"), "200")
 	same(t, n.send(t, "GET /ruled", "").show("X-Authz-Limit"), "403")
-	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "1")
-	for range 3 {
-		same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
+	same(t, n.metric(t, `authz_decisions_total{limit="all",verdict="admitted"}`), "3")
+	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "403")
+	for _, target := range []string{"/any", "/all", "/open"} {
+		same(t, n.send(t, "GET "+target, "").show("X-Authz-Limit"), "429 X-Authz-Limit=all")
 	}
-	same(t, n.send(t, "GET /any", "").show("X-Authz-Limit"), "429 X-Authz-Limit=all")
 }
 
 // A leaky bucket's answer waits its turn, on either store.

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,6 +58,29 @@ func TestEachAlgorithmIsAFunction(t *testing.T) {
 		s.eval(t, `for i = 1, 2 do show(authz.sliding_counter("k5", {limit = 1, window_us = 10000000, `+at(0)+`})) end`,
 			"true 0 0 20000000", "false 0 20000000 20000000")
 		s.eval(t, `show(authz.token_bucket("now", {limit = 5, window_us = 31622400000000}))`, "true 4 0 6324480000000")
+	}
+}
+
+// A key is limited however long it is: over the 65,535 bytes that a shared dict takes, its digest stands for it.
+func TestAKeyOfAnyLengthIsLimited(t *testing.T) {
+	r := startRedis(t)
+	for _, r := range []*redisServer{r, nil} {
+		s := startPack(t, r, "", siteConf{limits: noLimits, server: evalLua})
+		for _, algorithm := range algorithms {
+			for _, length := range []int{65535, 65536, 65537, 200000} {
+				burst := map[string]string{"leaky_bucket": ", burst = 1"}[algorithm]
+				s.eval(t, fmt.Sprintf(`local key = "%s" .. ("k"):rep(%d)
+					for i = 1, 3 do
+						ngx.say(authz.%[1]s(key, {limit = 2, window_us = 31622400000000 %[3]s}).allowed)
+					end`, algorithm, length-len(algorithm), burst), "true", "true", "false")
+			}
+		}
+	}
+	long := "fixed_window" + strings.Repeat("k", 65536-len("fixed_window"))
+	sum := sha256.Sum256([]byte(long))
+	want := fmt.Sprintf("%.64s*%x", long, sum[:16])
+	if n := r.Exists(t.Context(), want).Val(); n != 1 {
+		t.Errorf("Redis has no key %s", want)
 	}
 }
 

@@ -154,3 +154,57 @@ func withoutSeconds(t *testing.T, answer string) string {
 	}
 	return answerSeconds.ReplaceAllString(answer, "$1")
 }
+
+// One nginx may have servers of the module beside servers of the includes, in any order: variables belong to all of http{}.
+func TestTheIncludesAndTheModuleShareAnNginx(t *testing.T) {
+	const limits = `
+		[limit.two]
+		key = ["host", "path:raw"]
+		algorithm = "fixed_window"
+		rate = "2/366d"`
+	r, app := startRedis(t), startApp(t)
+	service := startAuthz(t, "--limits="+limitsFile(t, limits), "--redis="+r.url(), "--redis-timeout=20s")
+	servers := []string{`
+		server {
+			listen LISTEN;
+			server_name service.test;
+			include authz/authz_server.conf;
+			location / { try_files /nothing @app; }
+			location @app { proxy_pass http://app; }
+		}`, `
+		server {
+			listen LISTEN;
+			server_name module.test;
+			include authz/openresty.conf;
+			access_by_lua_block { authz.access() }
+			location / { try_files /nothing @app; }
+			location @app { proxy_pass http://app; }
+		}`}
+	for _, target := range []string{"/first", "/second"} {
+		servers[0], servers[1] = servers[1], servers[0]
+		n := startPackNginx(t, 1, fmt.Sprintf(`
+			lua_shared_dict authz 1m;
+			init_by_lua_block {
+				authz = assert(require("resty.authz").new{policy = "limits.json", redis = {socket = "%s", timeout = "20s"}})
+			}
+			log_format authz "$host $status $authz_status $authz_limit";
+			access_log access.log authz;
+			include authz/authz.conf;
+			upstream authz { server %s; keepalive 16; }
+			upstream app { server %s; }
+			%s`, r.socket, service.addr, app.addr, strings.Join(servers, "")),
+			map[string]string{"limits.json": string(compile(t, limits).JSON())})
+		for _, host := range []string{"service.test", "module.test"} {
+			for _, want := range []string{"200", "200", "429 X-Authz-Limit=two"} {
+				same(t, host+" "+n.send(t, "GET "+target, "", "Host: "+host).show("X-Authz-Limit"), host+" "+want)
+			}
+		}
+		n.quit(t)
+		log := n.read(t, "access.log")
+		for _, line := range []string{"service.test 200 200 two", "service.test 429 429 two", "module.test 200 200 two", "module.test 429 429 two"} {
+			if !strings.Contains(log, line+"\n") {
+				t.Errorf("the access log lacks %q:\n%s", line, log)
+			}
+		}
+	}
+}

@@ -44,6 +44,51 @@ func TestAPhaseThatCannotWaitIsRefused(t *testing.T) {
 	}
 }
 
+// access() where nothing comes after it is a mistake that raises: nginx would serve the file of the handler.
+func TestAccessInTheContentPhaseServesNoSource(t *testing.T) {
+	s := startPack(t, nil, "", siteConf{limits: noLimits, access: " ", server: `
+		root html;
+		location = /access.lua { content_by_lua_block { authz.access() ngx.print("the handler") } }
+		location = /apply.lua  { content_by_lua_block { authz:apply(authz:check()) ngx.print("the handler") } }
+		location = /check.lua  { content_by_lua_block { ngx.print("the handler: ", authz.check().verdict) } }
+		location = /ok.lua     { access_by_lua_block { authz.access() } content_by_lua_block { ngx.print("the handler") } }
+		location = /early.lua  { rewrite_by_lua_block { authz.access() } content_by_lua_block { ngx.print("the handler") } }`,
+		files: map[string]string{"html/access.lua": "SECRET", "html/apply.lua": "SECRET", "html/ok.lua": "SECRET"}})
+	same(t, s.send(t, "GET /access.lua", "").show(), "500")
+	same(t, s.send(t, "GET /apply.lua", "").show(), "500")
+	same(t, s.send(t, "GET /check.lua", "").body, "the handler: admitted")
+	same(t, s.send(t, "GET /ok.lua", "").body, "the handler")
+	same(t, s.send(t, "GET /early.lua", "").body, "the handler")
+	for _, what := range []string{"access", "apply"} {
+		said := ":1: authz." + what + ": this is content, want access, rewrite or server_rewrite"
+		if !strings.Contains(s.read(t, "error.log"), said) {
+			t.Errorf("the log lacks %q", said)
+		}
+	}
+}
+
+// limit_except drops the set of its location, and keeps its Lua: a zone that stands there counts for every method.
+func TestAZoneInLuaOutlivesLimitExcept(t *testing.T) {
+	s := startPack(t, startRedis(t), "", siteConf{limits: `
+		[limit.zoned]
+		match = { zone = "export" }
+		key = ["ip"]
+		algorithm = "fixed_window"
+		rate = "1/366d"`, server: evalLua + `
+		location /export/ {
+			access_by_lua_block { authz.access{zone = "export"} }
+			limit_except GET { deny 10.0.0.1; }
+			proxy_pass http://app;
+		}`})
+	same(t, s.sendAll(t, 2, "POST /export/"), "200 429")
+	same(t, s.sendAll(t, 1, "GET /export/"), "429")
+	const want = `code:1: authz: check() and access() take nothing or {zone = "name"}`
+	for _, options := range []string{`"export"`, `{zone = 5}`, `{}`, `{zone = "a", key = "b"}`} {
+		s.eval(t, "authz.check("+options+")", want)
+		s.eval(t, "authz:check("+options+")", want)
+	}
+}
+
 // A worker that was killed while it had the lock stops nobody for longer than the lock lasts; one that was
 // only stopped for so long leaves the lock to whoever took it meanwhile.
 func TestALockOfTheDictEndsAndIsItsOwners(t *testing.T) {

@@ -105,16 +105,17 @@ func TestAPolicyIsAppliedWholeOrNotAtAllInEveryWorker(t *testing.T) {
 	refused(two+"\n", cut(two[77:]+"\n"))
 	changed := strings.Replace(two, `"limit":2`, `"limit":3`, 1)
 	refused(changed, cut(changed[77:]))
-	refused(signed(strings.Replace(two, `"shadow":false`, `"shade":false`, 1)), ": is from another release of authz: unknown shade in limit.a")
-	refused(signed(strings.Replace(two, `"key_prefix":"authz"`, `"key_prefix":null`, 1)), ": is from another release of authz: no key_prefix in the set")
+	refused(signed(strings.Replace(two, `"shadow":false`, `"shade":false`, 1)), ": is from another release of authz: limit.a: shade is unknown")
+	refused(signed(strings.Replace(two, `"key_prefix":"authz"`, `"key_prefix":null`, 1)), ": is from another release of authz: the set: key_prefix = null, want a text")
 
 	for _, row := range [][3]string{
-		{`"on_error":"local"`, `"on_error":"queue"`, "unknown on_error queue in limit.a"},
-		{`,"on_error":"local"`, ``, "unknown on_error nil in limit.a"},
-		{`"on_error":"local"`, `"on_error":"local","missing":"guess"`, "unknown missing guess in limit.a"},
-		{`"algorithm":"fixed_window"`, `"algorithm":"moving_window"`, "unknown algorithm moving_window in limit.a"},
-		{`"kind":"ip"`, `"kind":"asn"`, "unknown kind of key part asn in limit.a"},
-		{`"limit":2`, `"limit":2,"share":{"limit":1,"per":5}`, "unknown per in limit.a"},
+		{`"on_error":"local"`, `"on_error":"queue"`, `limit.a: on_error = "queue", want allow, deny or local`},
+		{`,"on_error":"local"`, ``, "limit.a: on_error = nothing, want allow, deny or local"},
+		{`"on_error":"local"`, `"on_error":"local","missing":"guess"`, `limit.a: missing = "guess", want skip, deny, share or ip`},
+		{`"algorithm":"fixed_window"`, `"algorithm":"moving_window"`,
+			`limit.a: algorithm = "moving_window", want token_bucket, leaky_bucket, fixed_window, sliding_window or sliding_counter`},
+		{`"kind":"ip"`, `"kind":"asn"`, `limit.a: key.1.kind = "asn", want ip, host, method, path, path:raw, zone, header, query or cookie`},
+		{`"limit":2`, `"limit":2,"share":{"limit":1,"window_us":1000000,"per":5}`, "limit.a: rate.share.per is unknown"},
 	} {
 		if !strings.Contains(two, row[0]) {
 			t.Fatalf("no %s in %s", row[0], two)
@@ -232,18 +233,11 @@ func TestAReadingThatFailsInTheMiddleEndsNoLaterOne(t *testing.T) {
 		lua_shared_dict watch 1m;
 		init_by_lua_block {
 			require("watch").start(ngx.config.prefix() .. "policy.json")
-			local open = io.open
-			function io.open(path, mode)
-				local file, err = open(path, mode)
-				if not file or not open(ngx.config.prefix() .. "short") then return file, err end
-				local function read(_, bytes)
-					if bytes == 77 then return file:read(bytes) end
-					error("not enough memory", 0)
-				end
-				return {
-					read = read, setvbuf = function() end, close = function() file:close() end,
-					seek = function(_, whence) return file:seek(whence) end,
-				}
+			local file, open = require("resty.authz.file"), io.open
+			local read = file.read
+			function file.read(path, most, pause)
+				if not most and open(ngx.config.prefix() .. "short") then error("not enough memory", 0) end
+				return read(path, most, pause)
 			end
 		}
 		init_worker_by_lua_block { require("watch").work() }

@@ -223,7 +223,7 @@ func TestAResetIsHeard(t *testing.T) {
 	ctx := context.Background()
 	s := startCached(t, cachedLimits)
 	s.useUp(t, "me")
-	for _, key := range s.redis.Keys(ctx, "authz:v1:*").Val() {
+	for _, key := range s.redis.Keys(ctx, "authz:v1:{*").Val() {
 		s.redis.Del(ctx, key)
 	}
 	same(t, s.sendAll(t, 2, "GET /", "X-Who: me"), "429 429")
@@ -255,7 +255,7 @@ func TestWithoutAnEpochRedisIsAsked(t *testing.T) {
 	ctx := context.Background()
 	s := startCached(t, cachedLimits)
 	s.useUp(t, "me")
-	s.redis.LPush(ctx, "authz:v1:epoch", "no text") // GET fails
+	s.redis.Eval(ctx, `redis.call("DEL", KEYS[1]) redis.call("LPUSH", KEYS[1], "no text")`, []string{"authz:v1:epoch"}) // GET fails
 	await(t, "refusal by Redis", func() bool {
 		asked := s.asked(t)
 		same(t, s.sendAll(t, 1, "GET /", "X-Who: me"), "429")

@@ -127,9 +127,9 @@ func TestAScheduleThatThePackDoesNotKnowIsRefused(t *testing.T) {
 		n.replace(t, signed(strings.Replace(good, old, new, 1)))
 		n.await(t, policyVersion(good), ": is from another release of authz: "+failure)
 	}
-	refused(`"week":`, `"month":[],"week":`, "unknown month in schedule.a.s")
-	refused(`"limit":6`, `"limit":6,"per":5`, "unknown per in schedule.a.s")
-	refused(`"zone":"UTC"`, `"zone":"UTC2"`, "no zone UTC2 in the set, for schedule.a.s")
-	refused(`"changes":[]`, `"changes":[],"leap":1`, "unknown leap in schedule.a.s")
-	refused(`"zones":`, `"regions":`, "unknown regions in the set")
+	refused(`"week":`, `"month":[],"week":`, "schedule.a.s: month is unknown")
+	refused(`"limit":6`, `"limit":6,"per":5`, "schedule.a.s: rate.per is unknown")
+	refused(`"zone":"UTC"`, `"zone":"UTC2"`, `schedule.a.s: zone = "UTC2", want one of the set's zones`)
+	refused(`"changes":[]`, `"changes":[],"leap":1`, "the set: zones.UTC.leap is unknown")
+	refused(`"zones":`, `"regions":`, "the set: regions is unknown")
 }

@@ -14,10 +14,7 @@ func startPackTwice(t *testing.T, one, other, limits string) *site {
 	t.Helper()
 	return startPack(t, nil, one, siteConf{
 		limits: limits,
-		http: fmt.Sprintf(`
-			init_worker_by_lua_block {
-				other = assert(require("resty.authz").new{policy = "limits.json", %s})
-			}`, other),
+		worker: fmt.Sprintf(`other = assert(require("resty.authz").new{policy = "limits.json", %s})`, other),
 		access: `if ngx.var.args == "other" then other.access() else authz.access() end`,
 	})
 }
@@ -64,7 +61,7 @@ func TestALimitEditedBackHasForgottenItsRefusals(t *testing.T) {
 	}
 	set(strings.ReplaceAll(cachedLimits, "3/366d", "5/366d"))
 	await(t, "raised limit", func() bool { return s.send(t, "GET /", "", "X-Who: me").status == 200 })
-	for _, key := range s.redis.Keys(context.Background(), "authz:v1:*").Val() {
+	for _, key := range s.redis.Keys(context.Background(), "authz:v1:{*").Val() {
 		s.redis.Del(context.Background(), key)
 	}
 	set(cachedLimits)

@@ -44,6 +44,11 @@ func (s *site) packConf(options string, conf siteConf) string {
 				%s
 			})
 		}
+		init_worker_by_lua_block {
+			authz.init_worker()
+			%s
+		}
+		access_by_lua_no_postpone on;
 		upstream app { server %s; keepalive 16; }
 		%s
 		server {
@@ -56,7 +61,7 @@ func (s *site) packConf(options string, conf siteConf) string {
 				content_by_lua_block { authz.metrics() }
 			}
 			%s
-		}`, conf.dict, options, s.app.addr, conf.http, conf.access, conf.server)
+		}`, conf.dict, options, conf.worker, s.app.addr, conf.http, conf.access, conf.server)
 }
 
 // metric is the number of a series, such as `authz_requests_total{verdict="limited"}`.

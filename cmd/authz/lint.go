@@ -94,6 +94,7 @@ func lint(conf []*nginx.Directive, headers []string) []finding {
 		w.client(l)
 		w.refusalHeaders(l)
 		w.limitReq(l)
+		w.zoneOfMethods(l)
 		if l.Name() == "http" || l.isHidden() {
 			continue
 		}

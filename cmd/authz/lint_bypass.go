@@ -127,7 +127,7 @@ func isGuard(d *nginx.Directive, uri string) bool {
 		slices.ContainsFunc(d.Block, func(d *nginx.Directive) bool { return d.Name() == "break" })
 }
 
-var asksPack = regexp.MustCompile(`\bauthz\s*\.\s*(access|check)\s*\(`)
+var asksPack = regexp.MustCompile(`\bauthz\s*[.:]\s*(access|check)\s*[({]`)
 
 // hasLua says whether a directive of that name with a block of Lua is in force.
 func (l *level) hasLua(name string) bool {
@@ -159,7 +159,7 @@ func (w *linter) pack(l *level) {
 	switch {
 	case d == nil || l.server == nil:
 	case asksPack.MatchString(d.Lua):
-		w.satisfyAny(l, "auth_request")
+		w.postponed(l)
 		w.answered(l, nil, "access_by_lua_block { }")
 	case at == l && d.Name() == "access_by_lua_block" && strings.TrimSpace(d.Lua) != "":
 		if above, up := l.up.lua(); above != nil && asksPack.MatchString(above.Lua) {

@@ -236,6 +236,8 @@ init_by_lua_block {
         refusal_cache = true,
     })
 }
+init_worker_by_lua_block { authz.init_worker() }
+access_by_lua_no_postpone on;  # before auth_basic, auth_request, allow and deny, so that guesses are counted
 
 server {
 %[5]s    access_by_lua_block { authz.access() }

@@ -13,6 +13,7 @@ local option = require "resty.authz.options"
 local policy = require "resty.authz.policy"
 local redis = require "resty.authz.redis"
 local refusals = require "resty.authz.refusals"
+local request = require "resty.authz.request"
 local scripts = require "resty.authz.scripts"
 local shdict = require "resty.authz.shdict"
 
@@ -154,72 +155,92 @@ local HASTY = {
     body_filter = true, log = true, ssl_session_store = true,
 }
 
--- An error at the line of the user, who called our caller's caller, in a phase that cannot wait.
+-- The phases after which nginx goes on with the request that access() lets pass. After content nothing
+-- comes: nginx would serve the file that the URL names instead.
+local PASSING = {server_rewrite = true, rewrite = true, access = true}
+
+-- The phase, or an error at the line of the user, who called our caller's caller.
 local function check_phase(what)
     local phase = ngx.get_phase()
     if HASTY[phase] then
         error(format("authz.%s: this is %s, want a phase that can wait, such as access, content or timer",
             what, phase), 4)
     end
+    return phase
 end
 
--- Counts the decision of a request, and leaves it in the request's variables.
-local function note(self, d)
-    self.metrics:request(d.verdict)
-    local var = ngx.var
-    var.authz_status = d.status
-    if d.limit then
-        var.authz_limit = d.limit.name
-    end
-    if d.degraded then
-        var.authz_degraded = d.degraded
+-- The same for what lets a request pass; level is the user's, from here.
+local function check_passing(what, level)
+    local phase = ngx.get_phase()
+    if not PASSING[phase] then
+        error(format("authz.%s: this is %s, want access, rewrite or server_rewrite", what, phase), level)
     end
 end
 
--- Where ngx.ctx keeps what check() decided.
-local PENDING = {}
+-- Polls the limits from here on, in a worker whose init_worker_by_lua did not begin to.
+local function watch_late(self)
+    if not self.logged.watch_late then
+        self.logged.watch_late = true
+        ngx.log(ngx.WARN, "authz: want init_worker_by_lua_block { authz.init_worker() }: without it a worker "
+            .. "reads newer limits only after its first request")
+        self.policy:watch()
+    end
+end
 
--- The decision of a client request, and whether it is one of check() that nobody has applied. It may have
--- been made before: nginx runs the phases again after an internal redirect and after a rewrite, which is
--- still the same request. The marker is a variable, since they survive that and ngx.ctx does not. A
--- subrequest is part of a request that was decided.
-local function check(self)
+-- The zone that the caller brings, nil if none.
+local function zone_of(options)
+    if options == nil then
+        return nil
+    end
+    local zone = type(options) == "table" and options.zone
+    if type(zone) ~= "string" or next(options) ~= "zone" or next(options, "zone") then
+        error('authz: check() and access() take nothing or {zone = "name"}', 4)
+    end
+    return zone
+end
+
+-- The decision of a client request, whether access() has to apply it, and the phase. It may have been made
+-- before: nginx runs the phases again after an internal redirect and after a rewrite, which is still the
+-- same request, and for subrequests, which are a part of it.
+local function check(self, what, options)
     if not self.policy then
         error("authz: check() and access() need new{policy = …}", 3)
     end
-    check_phase("check")
-    local status = variable("authz_status")
-    if not status then
-        error("authz: this server{} does not include authz/openresty.conf", 3)
-    elseif ngx.is_subrequest then
-        return decision.again("200", "")
-    elseif status ~= "" then
-        local pending = variable("authz_pending") ~= ""
-        return pending and ngx.ctx[PENDING] or decision.again(status, variable("authz_limit")), pending
+    local phase, zone = check_phase(what), zone_of(options)
+    local before, pending = request.decided()
+    if before then
+        return before, pending, phase
+    end
+    if zone then
+        ngx.var.authz_zone = zone
     end
     local target = variable("request_uri")
     if not target then -- nginx could not read the request: this is the page of its 400
-        return decision.new("admitted")
+        return decision.new("admitted"), false, phase
+    end
+    if not self.policy.watched then
+        watch_late(self)
     end
     local set = self.policy:current()
     local d = decide_request(self, set, target)
     d.hold_us = min(d.hold_us, set.defaults.hold_max_us)
-    note(self, d)
-    return d
+    self.metrics:request(d.verdict)
+    request.note(d)
+    return d, true, phase
 end
 
 -- Makes nginx do what the decision says, and ends the phase. DECLINED leaves the last word to nginx's own
 -- allow, deny, auth_basic and satisfy; OK would be a yes that opens what they close. What was decided before
 -- was done then: this is the page of a refusal, say.
 local function apply(self, d)
-    if d.again then
-        return ngx.exit(ngx.DECLINED)
-    elseif d.verdict ~= "admitted" then
+    if d.verdict ~= "admitted" then
         decision.refusal_headers(d, self.style, ngx.header)
+        ngx.header["Cache-Control"] = "no-store" -- a refusal is one client's own
         return ngx.exit(d.status)
     end
-    if self.admitted_headers then
+    if self.admitted_headers and d.rate then
         decision.rate_limit_headers(d, self.style, ngx.header)
+        ngx.header["Cache-Control"] = "private" -- and so are the numbers of its bucket
     end
     if d.hold_us > 0 then
         ngx.sleep(d.hold_us / 1000000)
@@ -254,26 +275,42 @@ local function handle(self)
             return result, err, kind -- no tail call: an error is at the level of our caller
         end
     end
-    function authz.check()
-        local d = check(self)
-        if not d.again then
-            ngx.var.authz_pending, ngx.ctx[PENDING] = "1", d
+    function authz.check(options, options_after_self)
+        if options == authz then
+            options = options_after_self
         end
+        local d, _, phase = check(self, "check", options)
+        request.leave(d, phase)
         return d
     end
-    function authz.access()
-        local d, pending = check(self)
-        if pending and ngx.status ~= d.status then -- of that status it is the page: the caller has refused
-            ngx.var.authz_pending, d.again = "", nil
+    function authz.access(options, options_after_self)
+        check_passing("access", 3)
+        if options == authz then
+            options = options_after_self
         end
+        local d, pending = check(self, "access", options)
+        if not pending then
+            return ngx.exit(ngx.DECLINED)
+        end
+        request.applied(d)
         return apply(self, d)
     end
     function authz.apply(d, d_after_self)
+        check_passing("apply", 3)
         d = d_after_self or d
-        if not d.again then
-            ngx.var.authz_pending = ""
+        if d.again then
+            return ngx.exit(ngx.DECLINED)
         end
+        request.applied(d)
         return apply(self, d)
+    end
+    function authz.init_worker()
+        if ngx.get_phase() ~= "init_worker" then
+            error(format("authz.init_worker: this is %s, want init_worker", ngx.get_phase()), 2)
+        elseif self.policy then
+            self.logged.watch_late = true
+            self.policy:watch()
+        end
     end
     function authz.metrics()
         if not self.metrics.dict then
@@ -328,15 +365,20 @@ function _M.new(options)
             return nil, err
         end
     end
-    problem = option.size_problem(options, self.policy and self.policy:current())
+    problem = option.size_problem(options, self.policy and self.policy.set)
     if problem then
         error("authz.new: " .. problem, 2)
     end
     if self.policy then
         self.policy:refuse(function(set) return option.size_problem(options, set) end)
+        if ngx.get_phase() == "init_worker" then
+            self.policy:watch()
+        end
     end
     if options.refusal_cache then
         self.refusals = refusals.new(self.shdict, self.redis)
+        self.refusals:loaded(self.policy.set)
+        self.policy:each_load(function(set) self.refusals:loaded(set) end)
     end
     return handle(self)
 end

@@ -55,8 +55,8 @@ function _M.decode(text, pause)
     end
     local set = cjson.decode(table.concat(kept) .. sub(text, from))
     local taken = 0
-    for _, limit in ipairs(#cuts > 0 and set.limits or {}) do
-        if limit.overrides then
+    for _, limit in ipairs(#cuts > 0 and type(set.limits) == "table" and set.limits or {}) do
+        if type(limit) == "table" and limit.overrides then
             taken = taken + 1
             limit.overrides = decode_slices(text, cuts[taken], pause)
         end

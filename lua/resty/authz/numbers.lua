@@ -2,12 +2,15 @@
 -- limits make one. What is wrong with them is the caller's mistake.
 
 local redis = require "resty.authz.redis"
+local sha256 = require "resty.authz.sha256"
 
-local format, floor = string.format, math.floor
+local format, sub, floor = string.format, string.sub, math.floor
 
 local _M = {}
 
 local MAX = 9007199254740991 -- 2^53-1
+local LONGEST_KEY = 65535 -- bytes, the longest that a shared dict takes
+local BEGINNING, DIGEST_BYTES = 64, 16
 local OF_ALL = {limit = true, window_us = true, cost = true, now_us = true, peek = true}
 local OF = {
     token_bucket = {burst = true, initial = true}, leaky_bucket = {burst = true},
@@ -64,6 +67,15 @@ local function bounds_error(algorithm, numbers, gcd)
     return whole(numbers, "offset_us", 0, numbers.window_us - 1)
 end
 
+-- The key that is stored. A longer one stands there as its beginning, by which Redis may allow it, and its
+-- digest, which is written as that of a long identity is.
+local function stored_key(key)
+    if #key <= LONGEST_KEY then
+        return key
+    end
+    return sub(key, 1, BEGINNING) .. "*" .. sha256(key, DIGEST_BYTES)
+end
+
 --- Returns the check of these numbers, or nil and what is wrong with them. gcd is the scripts' own.
 -- numbers: limit, window_us; burst for token_bucket (limit, if left out) and leaky_bucket (0); initial, which
 -- a token_bucket that was never used holds (burst); offset_us for fixed_window and sliding_counter (0);
@@ -97,7 +109,7 @@ function _M.check(algorithm, key, given, gcd)
     end
     local limit = {algorithm = algorithm}
     return {
-        limit = limit, rate = rate, key = key, cost = numbers.cost, now_us = numbers.now_us,
+        limit = limit, rate = rate, key = stored_key(key), cost = numbers.cost, now_us = numbers.now_us,
         peek = given.peek,
         own = redis.words(limit, rate).own,
     }

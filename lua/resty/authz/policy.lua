@@ -1,10 +1,11 @@
 --- The limits file of this nginx: the JSON that `authz compile` wrote. Every worker looks once a second
--- whether there is a newer one, and takes it whole or not at all.
+-- whether there is a newer one, by a timer, and takes it whole or not at all.
 
-local cjson = require "cjson"
+local file = require "resty.authz.file"
 local json = require "resty.authz.json"
 local match = require "resty.authz.match"
 local now_s = require("resty.authz.nginx").now
+local schema = require "resty.authz.schema"
 local sha256 = require "resty.authz.sha256"
 
 local abs = math.abs
@@ -14,118 +15,13 @@ _M.__index = _M
 
 local POLL_S = 1
 local AGAIN_S = 60 -- until what could not be used is tried again, unless it changes before
-local PIECE = 65536 -- bytes
 
 -- {"version":"SHA-256 of what follows"
 local HEAD_BYTES = 77
 
-local function words(text)
-    local set = {}
-    for word in text:gmatch("%S+") do
-        set[word] = true
-    end
-    return set
-end
-
--- What may stand where in the JSON. What was written for another release of the pack, which this one
--- would understand in part, is refused.
-local SET = words "version key_prefix defaults deny allow limits"
-local SET_AND_ZONES = words "version key_prefix defaults deny allow limits zones"
-local RULE = words "name match unless"
-local LIMIT = words [[name match unless key missing cost cost_header cost_max algorithm rate
-    schedules shadow on_error overrides override_prefixes]]
-local SCHEDULE = words "name rate from_us until_us week zone"
-local ZONE = words "offset_us changes"
-local CONDITION = words "path host method zone ip header query cookie"
-local PART = words "kind name head secret texts"
-local RATE = words "unlimited limit window_us offset_us burst initial n w capacity share"
-
--- The words that stand for something.
-local VALUES = {
-    algorithm = words "token_bucket leaky_bucket fixed_window sliding_window sliding_counter",
-    missing = words "skip deny share ip", on_error = words "allow local deny",
-}
-local KINDS = words "ip host method path path:raw zone header query cookie"
-
-local function only(known, t, where)
-    for name in pairs(t or {}) do
-        if not known[name] then
-            error("unknown " .. tostring(name) .. " in " .. where, 0)
-        end
-    end
-end
-
-local function check_rule(rule, known, where)
-    where = where .. rule.name
-    only(known, rule, where)
-    only(CONDITION, rule.match, where)
-    only(CONDITION, rule.unless, where)
-    return where
-end
-
-local function check_rate(rate, where)
-    only(RATE, rate, where)
-    if rate.share then
-        only(RATE, rate.share, where)
-    end
-end
-
-local function check_schedule(schedule, zones, where)
-    where = "schedule." .. where .. "." .. schedule.name
-    only(SCHEDULE, schedule, where)
-    check_rate(schedule.rate, where)
-    local zone = schedule.zone
-    if zone and not (zones and zones[zone]) then
-        error("no zone " .. tostring(zone) .. " in the set, for " .. where, 0)
-    end
-    only(ZONE, zone and zones[zone], where)
-end
-
-local function check_limit(limit, zones, pause)
-    local where = check_rule(limit, LIMIT, "limit.")
-    for name, values in pairs(VALUES) do
-        local value = limit[name]
-        if not values[value or ""] and (value ~= nil or name ~= "missing") then
-            error("unknown " .. name .. " " .. tostring(value) .. " in " .. where, 0)
-        end
-    end
-    for _, part in ipairs(limit.key) do
-        only(PART, part, where)
-        if not KINDS[part.kind] then
-            error("unknown kind of key part " .. tostring(part.kind) .. " in " .. where, 0)
-        end
-    end
-    check_rate(limit.rate, where)
-    for _, schedule in ipairs(limit.schedules or {}) do
-        check_schedule(schedule, zones, limit.name)
-    end
-    for _, rate in pairs(limit.overrides or {}) do
-        check_rate(rate, where)
-        pause()
-    end
-end
-
-local function check_set(set, pause)
-    only(SET_AND_ZONES, set, "the set")
-    for name in pairs(SET) do
-        if not set[name] or set[name] == cjson.null then
-            error("no " .. name .. " in the set", 0)
-        end
-    end
-    for _, rule in ipairs(set.deny) do
-        check_rule(rule, RULE, "deny.")
-    end
-    for _, rule in ipairs(set.allow) do
-        check_rule(rule, RULE, "allow.")
-    end
-    for _, limit in ipairs(set.limits) do
-        check_limit(limit, set.zones, pause)
-    end
-end
-
 local function compile(text, pause)
     local set = json.decode(text, pause)
-    check_set(set, pause)
+    schema.check(set, pause)
     return match.compile(set, pause)
 end
 
@@ -146,37 +42,14 @@ local function read_set(text, pause)
     return set
 end
 
--- The head of a file, and its size; or nil and what is wrong.
-local function read_head(path)
-    local file, err = io.open(path, "rb")
-    if not file then
-        return nil, err
-    end
-    file:setvbuf("no") -- the head costs the head alone
-    local head = file:read(HEAD_BYTES) or ""
-    local size = file:seek("end")
-    file:close()
-    return head, size
+-- Files of one sign are taken for the same: as long, and of one version.
+local function sign_of(head, size)
+    return head .. " " .. size
 end
 
--- All of a file, or nil and what is wrong.
-local function read_all(path, pause)
-    local file, err = io.open(path, "rb")
-    if not file then
-        return nil, err
-    end
-    local pieces = {}
-    for piece in function() return file:read(PIECE) end do
-        pieces[#pieces + 1] = piece
-        pause()
-    end
-    file:close()
-    return table.concat(pieces)
-end
-
--- Reads the file: the set and its head, or nil, nil and what is wrong.
+-- Reads the file: the set and its sign, or nil, nil and what is wrong.
 local function load_file(path, pause, problem_of)
-    local text, err = read_all(path, pause)
+    local text, err = file.read(path, nil, pause)
     if not text then
         return nil, nil, err
     end
@@ -186,7 +59,7 @@ local function load_file(path, pause, problem_of)
     if err then
         return nil, nil, path .. ": " .. err:gsub("%c", " ") -- or it would break the log's lines
     end
-    return set, text:sub(1, HEAD_BYTES)
+    return set, sign_of(text:sub(1, HEAD_BYTES), #text)
 end
 
 local function nothing() end
@@ -197,19 +70,24 @@ function _M.new(path)
     if path:sub(1, 1) ~= "/" then
         path = ngx.config.prefix() .. path
     end
-    local set, head, err = load_file(path, nothing, nothing)
+    local set, sign, err = load_file(path, nothing, nothing)
     if not set then
         return nil, err
     end
     return setmetatable({
-        path = path, set = set, head = head, polled_s = now_s(), loaded_s = now_s(), loading = false,
-        problem_of = nothing,
+        path = path, set = set, sign = sign, polled_s = now_s(), loaded_s = now_s(), loading = false,
+        watched = false, problem_of = nothing, on_load = nothing,
     }, _M)
 end
 
 --- A newer set is refused when problem_of(set) says what is wrong with it; nil: nothing.
 function _M.refuse(policy, problem_of)
     policy.problem_of = problem_of
+end
+
+--- f(set) is called after each newer set that this worker loads.
+function _M.each_load(policy, f)
+    policy.on_load = f
 end
 
 -- Notes that a newer file cannot be used, which changes nothing; nil: none is. It is logged when it is
@@ -243,14 +121,15 @@ local function load_newer(premature, policy, sign)
     if not policy.failure then
         ngx.log(ngx.NOTICE, "authz: reading newer limits")
     end
-    local ran, set, head, err = pcall(load_file, policy.path, new_pause(), policy.problem_of)
+    local ran, set, new_sign, err = pcall(load_file, policy.path, new_pause(), policy.problem_of)
     policy.loading = false
     if not ran then
         set, err = nil, policy.path .. ": " .. tostring(set)
     end
     note_failure(policy, err)
     if set then
-        policy.set, policy.head, policy.loaded_s = set, head, now_s()
+        policy.set, policy.sign, policy.loaded_s = set, new_sign, now_s()
+        policy.on_load(set)
         ngx.log(ngx.NOTICE, "authz: new limits, version ", set.version)
     else
         policy.refused, policy.refused_s = sign, now_s()
@@ -264,13 +143,14 @@ end
 
 -- Looks whether there is a newer file.
 local function poll(policy)
-    local head, size = read_head(policy.path)
-    if not head or head == policy.head then
+    policy.polled_s = now_s()
+    local head, size = file.read(policy.path, HEAD_BYTES)
+    local sign = head and sign_of(head, size)
+    if not head or sign == policy.sign then
         policy.refused = nil
         note_failure(policy, not head and size or nil)
         return
     end
-    local sign = head .. size
     if not policy.loading and not refused_lately(policy, sign) then
         local err
         policy.loading, err = ngx.timer.at(0, load_newer, policy, sign)
@@ -280,11 +160,27 @@ local function poll(policy)
     end
 end
 
---- The newest set that is whole.
+local function poll_by_timer(premature, policy)
+    if not premature then
+        poll(policy)
+    end
+end
+
+--- Polls the file from now on, by a timer of this worker.
+function _M.watch(policy)
+    if not policy.watched then
+        local err
+        policy.watched, err = ngx.timer.every(POLL_S, poll_by_timer, policy)
+        if err then
+            ngx.log(ngx.ERR, "authz: no timer polls the limits (", err, "): requests do")
+        end
+    end
+end
+
+--- The newest set that is whole. Where no timer polls the file, requests do.
 function _M.current(policy)
     local now = now_s()
-    if now >= policy.polled_s + POLL_S or now < policy.polled_s then
-        policy.polled_s = now
+    if not policy.watched and (now >= policy.polled_s + POLL_S or now < policy.polled_s) then
         poll(policy)
     end
     return policy.set

@@ -199,6 +199,21 @@ function _M:get(key)
     return text
 end
 
+--- set writes the text of a key, for so many seconds. It returns true, or nil, the error's text and kind.
+function _M:set(key, text, seconds)
+    local connection, err, kind = open(self)
+    if not connection then return nil, err, kind end
+    local done
+    done, err, kind = order(connection, 5, word("set") .. word(key) .. word(text) .. word("ex")
+        .. word(format("%d", seconds)))
+    if not done then
+        connection:close()
+        return nil, err, kind
+    end
+    connection:keep()
+    return true
+end
+
 -- The arguments of a check without its cost, as texts: four for take. As words of a command they are in
 -- four, and in own the three for the script of its algorithm. A rate keeps them.
 local words_of = setmetatable({}, {__mode = "k"})

@@ -1,24 +1,28 @@
---- The refusal cache: whoever was refused is refused again without asking Redis, until the wait that Redis
--- named is over. Nothing that arrives meanwhile can shorten that wait: a refusal charges nobody.
+--- The refusal cache: a client that was refused is refused again without a call to Redis, until the wait that
+-- Redis named is over. Nothing that arrives meanwhile can shorten that wait: a refusal charges nobody.
 --
 -- Only a cost of 1 is cached and answered. An entry holds for the numbers that refused, until a schedule may
--- change them (they may come back, but others may have charged the key meanwhile), and for an age: a
--- number that goes up and never comes back, when the policy changes and when the epoch does, which is the
--- text of the Redis key PREFIX:v1:epoch. Whoever resets a key writes a new epoch, and is heard; that Redis
--- lost it is a change too. One worker reads it twice a second; a second after the last reading Redis is
--- asked.
+-- change them (they may come back, but others may have charged the key meanwhile), and for a generation: a
+-- number that goes up and never comes back. A generation ends with each set that is loaded, and with the
+-- epoch, the text of the Redis key PREFIX:v1:epoch: when another text is there, as after a reset, when it
+-- cannot be read, and when it is gone, as in a Redis that comes back empty. A worker that finds no epoch
+-- writes one, so that an empty Redis is noticed. One worker reads it twice a second. A second after the last
+-- reading Redis decides every request.
 --
--- The dict has what all workers know. Each worker keeps near what it found there, and looks for the age
--- when its clock, which has milliseconds, has moved.
+-- The dict has what all workers know. Each worker keeps near what it found there, and looks for the
+-- generation when its clock, which has milliseconds, has moved.
 
 local decision = require "resty.authz.decision"
 local nginx = require "resty.authz.nginx"
 local redis = require "resty.authz.redis"
 
 local ceil, floor, huge, min = math.ceil, math.floor, math.huge, math.min
+local format = string.format
 local now = nginx.now
 
 local READ_S, KNOWN_S = 0.5, 1
+local EPOCH_S = 24 * 3600 -- an epoch that a worker wrote expires, like all keys
+local UNREAD = "\0unread" -- no epoch has this text
 local MOST_NEAR = 1000
 
 local _M = {}
@@ -34,20 +38,36 @@ end
 -- The keys in the dict, one set of them for each Redis and prefix; no bucket has such a key.
 local function dict_keys(scope, key_prefix)
     local keys = {}
-    for _, name in ipairs {"age", "epoch", "known", "lease", "version", "refused"} do
+    for _, name in ipairs {"age", "epoch", "known", "lease", "refused"} do
         keys[name] = "\0" .. name .. "|" .. scope .. key_prefix .. "|"
     end
     return keys
 end
 
--- Begins an age if the text is not what it was. The first one, or the first after the dict dropped it, is
--- the time in milliseconds, which no age before has reached.
-local function note(self, keys, name, text)
-    local dict = self.store.dict
-    if dict:get(keys[name]) ~= text then
-        dict:incr(keys.age, 1, floor(ngx.now() * 1000))
-        self.store:set(keys[name], text)
+-- Begins a generation. The first one, or the first after the dict dropped it, is the time in milliseconds:
+-- no generation before has reached it.
+local function begin(self, keys)
+    self.store.dict:incr(keys.age, 1, floor(ngx.now() * 1000))
+end
+
+--- Begins a generation for a set that is loaded.
+function _M:loaded(set)
+    begin(self, dict_keys(self.store.scope, set.key_prefix))
+end
+
+-- Begins a generation if this is not the text of the epoch before.
+local function note(self, keys, text)
+    if self.store.dict:get(keys.epoch) ~= text then
+        begin(self, keys)
+        self.store:set(keys.epoch, text)
     end
+end
+
+-- Writes an epoch where there is none: its text, or nil if Redis failed. Where another writer was faster,
+-- this is one more epoch. It is a number, so that INCR works on it.
+local function write_epoch(self)
+    local text = format("%.0f", floor(ngx.now() * 1000) * 1000 + ngx.worker.pid() % 1000)
+    return self.redis:set(self.epoch_key, text, EPOCH_S) and text or nil
 end
 
 -- Reads the epoch, unless another worker did so half a second ago.
@@ -57,17 +77,21 @@ local function read_epoch(premature, self)
         return
     end
     local epoch = self.redis:get(self.epoch_key)
-    if epoch ~= nil then
-        note(self, keys, "epoch", epoch or "")
+    if epoch == false then
+        epoch = write_epoch(self)
+    end
+    note(self, keys, epoch or UNREAD)
+    if epoch then
         self.store:set(keys.known, true, KNOWN_S)
+    else
+        self.store.dict:delete(keys.known)
     end
 end
 
--- Begins with a set that this worker has not seen, and to watch the epoch, once.
-local function begin(self, set)
+-- Begins to use a set that this worker has not used, and to watch the epoch, once.
+local function use(self, set)
     self.set, self.looked_s, self.keys = set, 0, dict_keys(self.store.scope, set.key_prefix)
     self.epoch_key = set.key_prefix .. ":v1:epoch"
-    note(self, self.keys, "version", set.version)
     if not self.watching then
         self.watching = ngx.timer.every(READ_S, read_epoch, self)
         if self.watching then
@@ -81,7 +105,7 @@ end
 --- The age, or nil when the epoch is not known. set is the policy's in use.
 function _M:age(set)
     if set ~= self.set then
-        begin(self, set)
+        use(self, set)
     end
     local now_s = now()
     if now_s ~= self.looked_s then
