@@ -23,11 +23,18 @@ const (
 	fewLanes = 2
 	crowd    = 8   // requests in a call
 	maxBatch = 128 // requests in a call
-	maxKeys  = 512 // checks in a call, unless one request has more: Redis serves nobody else meanwhile
 	maxQueue = 8192
+
+	// maxWeight is the work in a call, unless one request has more: Redis serves nobody else meanwhile. A weight
+	// of 1 takes Redis 2 to 5 us (TestAFloodOfCostlyRequestsOpensNothing), so that a call takes some 2 ms, and the calls
+	// on all lanes some 8, of the 50 ms that a request has.
+	maxWeight = 512
 
 	// A call ends by the deadline of its sender. Who has a later one than this waits for another.
 	sameTime = 2 * time.Millisecond
+
+	// A timer that fires so much too late means that this process gets too little of the processor.
+	lag = 5 * time.Millisecond
 )
 
 var (
@@ -48,13 +55,14 @@ const (
 
 // lanes is who is under way to Redis, and who waits.
 type lanes struct {
-	mu      sync.Mutex
-	busy    int           // lanes taken; somebody waits only if one is
-	size    float64       // requests in the last calls: a moving average
-	queue   []*pending    // who waits, in the order of arrival
-	flying  []*call       // what is under way
-	heard   int64         // calls that Redis has answered
-	heardAt time.Duration // when it answered the latest
+	mu     sync.Mutex
+	busy   int        // lanes taken; somebody waits only if one is
+	size   float64    // requests in the last calls: a moving average
+	queue  []*pending // who waits, in the order of arrival
+	flying []*call    // what is under way
+	heard  int64      // calls that Redis has answered
+
+	laggedAt time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
@@ -113,13 +121,13 @@ func (p *pending) stale(now time.Duration) bool { return now > p.deadline-p.half
 // whose deadline comes last. It ends the call for all, and has nobody else's answer to wait for beyond
 // that.
 func (l *lanes) leader(now time.Duration) int {
-	leader, n, keys := -1, 0, 0
+	leader, n, weight := -1, 0, 0
 	for i, p := range l.queue {
 		if p.stale(now) {
 			continue
 		}
-		keys += len(p.keys)
-		if n == maxBatch || n > 0 && keys > maxKeys {
+		weight += p.weight
+		if n == maxBatch || n > 0 && weight > maxWeight {
 			break
 		}
 		n++
@@ -140,7 +148,7 @@ func (l *lanes) gather(c *call) {
 		if full || p.stale(now) || p.deadline > latest {
 			return false
 		}
-		if full = len(c.members) == maxBatch || c.keys+len(p.keys) > maxKeys; full {
+		if full = len(c.members) == maxBatch || c.weight+p.weight > maxWeight; full {
 			return false
 		}
 		c.add(p)
@@ -157,6 +165,7 @@ func (l *lanes) begin(c *call) {
 	l.flying = append(l.flying, c)
 	if deadline <= l.now() { // go-redis asks that first, and would give up a connection for it later
 		c.term.end(context.DeadlineExceeded)
+		l.laggedAt = l.now() // Redis has not even been asked
 	}
 	l.watchFor(deadline)
 }
@@ -171,10 +180,9 @@ func (l *lanes) leave(c *call) {
 	switch {
 	case c.answered:
 		l.heard++
-		l.heardAt = l.now()
 	case c.late:
 		for _, p := range c.members {
-			if p.waited && l.lives(p, c.heard) {
+			if l.lives(p, c.heard) {
 				p.err = errCrowded
 			}
 		}
@@ -198,10 +206,10 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
-// lives says whether Redis has answered others since it had answered `heard` calls, and lately: within half
-// of the time that p had. Then it does not hang, and those that wait for it are too many.
+// lives reports whether Redis has answered others since it had answered `heard` calls, or this process was late itself
+// within the time that p had. Then Redis does not hang: the requests that wait are too many, which clients can bring about.
 func (l *lanes) lives(p *pending, heard int64) bool {
-	return l.heard > heard && l.now()-l.heardAt < p.half
+	return l.heard > heard || l.laggedAt != 0 && l.laggedAt >= p.deadline-2*p.half
 }
 
 // expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next
@@ -210,6 +218,9 @@ func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
+	if l.watchAt != 0 && now-l.watchAt > lag {
+		l.laggedAt = now
+	}
 	l.watchAt = 0
 	// heard: what Redis had answered when it began to wait for a lane, or when it was sent.
 	isLate := func(p *pending, heard int64) bool {

@@ -158,8 +158,8 @@ func TestWhoHasWaitedTooLongIsNotSent(t *testing.T) {
 func TestACallIsBounded(t *testing.T) {
 	l, calls, queue := waiting(t, 2*maxBatch)
 	few := []limits.Check{checkOf(limitOf(limits.FixedWindow), "k")}
-	queue[1].begin(slices.Repeat(few, maxKeys+1), false)
-	queue[5].begin(slices.Repeat(few, maxKeys-3), false)
+	queue[1].begin(slices.Repeat(few, maxWeight+1), false)
+	queue[5].begin(slices.Repeat(few, maxWeight-3), false)
 	lane, sizes := calls[0], ""
 	l.busy = 1 // the others' lanes are closed
 	for range 5 {
@@ -173,6 +173,35 @@ func TestACallIsBounded(t *testing.T) {
 	}
 	if want := "1:1 1:513 4:512 128:128 122:122 "; sizes != want {
 		t.Errorf("requests:keys of the calls are %s, want %s", sizes, want)
+	}
+}
+
+// A unit of cost in a log weighs as much as a check, so that a few heavy requests fill a call.
+func TestACallIsBoundedByItsWeight(t *testing.T) {
+	l, calls, queue := waiting(t, 12)
+	heavy := checkOf(limitOf(limits.SlidingWindow), "k")
+	heavy.Limit.Rate.Count, heavy.Cost = 10_000, 100
+	for i, p := range queue {
+		switch {
+		case i < 4:
+			p.begin(slices.Repeat([]limits.Check{heavy}, 4), false) // 404
+		case i < 9:
+			p.begin([]limits.Check{heavy}, false) // 101
+		}
+	}
+	lane, sizes := calls[0], ""
+	l.busy = 1
+	for range 5 {
+		l.leave(lane)
+		for i, s := range told(queue) {
+			if s == "lead" {
+				lane = l.callOf(queue[i])
+			}
+		}
+		sizes += fmt.Sprint(len(lane.members), ":", lane.weight, " ")
+	}
+	if want := "1:404 1:404 1:404 2:505 7:407 "; sizes != want {
+		t.Errorf("requests:weight of the calls are %s, want %s", sizes, want)
 	}
 }
 
@@ -261,8 +290,8 @@ func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
 			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
 		}
 	}
-	// Nobody was answered since the fifth came, nor since the call was sent, and the last never waited.
-	lives, hangs := "crowded - - lead late, - late - - -, timeout timeout, timeout", "late - - lead late, - late - - -, timeout timeout, timeout"
+	// Nobody was answered since the fifth came, nor since the call was sent; the last was sent before, and never waited.
+	lives, hangs := "crowded - - lead late, - late - - -, timeout timeout, queue", "late - - lead late, - late - - -, timeout timeout, timeout"
 	is(lives, nil)
 	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
 	is(hangs, &kindError{"timeout", context.DeadlineExceeded})

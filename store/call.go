@@ -31,6 +31,7 @@ type pending struct {
 	keys     []keyArg // in text
 	text     []byte
 	numbers  []int64       // its part of the ARGV of take
+	weight   int           // of its work in Redis: 1 a check, and in a log 1 for each unit of cost
 	single   single        // it, if it is one check
 	reply    []int64       // its part of the reply: the status, and four numbers a check
 	err      error         // of the whole call
@@ -65,7 +66,7 @@ func (k *keyArg) MarshalBinary() ([]byte, error) { return *k, nil }
 
 func (p *pending) begin(checks []limits.Check, peek bool) {
 	p.keys, p.text, p.numbers, p.reply = p.keys[:0], p.text[:0], p.numbers[:0], p.reply[:0]
-	p.err = nil
+	p.err, p.weight = nil, len(checks)
 	n, bytes := int64(len(checks)), 0
 	if peek {
 		n = -n
@@ -88,6 +89,9 @@ func (p *pending) begin(checks []limits.Check, peek bool) {
 		case limits.TokenBucket, limits.LeakyBucket:
 			p.numbers = append(p.numbers, algorithm, k.Rate.N, k.Rate.W, k.Rate.Capacity, k.Cost, k.Rate.Cold())
 		case limits.FixedWindow, limits.SlidingWindow, limits.SlidingCounter:
+			if k.Limit.Algorithm == limits.SlidingWindow {
+				p.weight += int(k.Cost)
+			}
 			p.numbers = append(p.numbers, algorithm, k.Rate.Count, k.Rate.WindowUS, k.Rate.OffsetUS, k.Cost, 0)
 		default:
 			panic(unknown(k))
@@ -132,6 +136,7 @@ func (p *pending) results(checks []limits.Check, dst []Result) ([]Result, error)
 type call struct {
 	members []*pending
 	keys    int
+	weight  int
 	mixed   bool // they cannot all be in one EVALSHA
 	nowUS   int64
 	single  bool   // it is one check, and the script that of its algorithm
@@ -150,7 +155,7 @@ type call struct {
 }
 
 func (c *call) begin(nowUS int64) {
-	c.nowUS, c.keys, c.mixed, c.answered, c.late = nowUS, 0, false, false, false
+	c.nowUS, c.keys, c.weight, c.mixed, c.answered, c.late = nowUS, 0, 0, false, false, false
 	clear(c.members)
 	c.members = c.members[:0]
 }
@@ -159,6 +164,7 @@ func (c *call) add(p *pending) {
 	c.mixed = c.mixed || p.asking || len(c.members) > 0 && (p.apart || c.members[0].apart || p.slot != c.members[0].slot)
 	c.members = append(c.members, p)
 	c.keys += len(p.keys)
+	c.weight += p.weight
 }
 
 // args is the command: EVALSHA and a SHA, or EVAL and the whole text. It is valid until the next begin.

@@ -170,6 +170,7 @@ func (s *shard) evict(ownUS int64) {
 			victim = s.evictHand
 		}
 	}
+	s.evictHand = victim // goes on behind it, so that of equals each comes up
 	s.dropped++
 	s.remove(victim)
 }

@@ -1,0 +1,130 @@
+package tests
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// floodLimits has the costliest request that a limits file admits: four logs, each charged 100 at once.
+const floodLimits = `
+	[defaults]
+	on_error = "allow"
+	[limit.login]
+	match     = { path = "/login" }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	rate      = "5/m"` + floodLimit + "10000/h\"\n" + "[limit.bulk2]" + floodRest + "10000/d\"\n" + "[limit.bulk3]" + floodRest + "9000/h\"\n" +
+	"[limit.bulk4]" + floodRest + "8000/h\"\n"
+
+const floodLimit = "\n[limit.bulk1]" + floodRest
+
+const floodRest = `
+	match     = { path = "/bulk" }
+	key       = ["ip"]
+	algorithm = "sliding_window"
+	cost      = "header:X-Batch-Size"
+	cost_max  = 100
+	rate      = "`
+
+// A floodTarget is asked about a path by a client, over a connection of its own: status and degraded are what came.
+type floodTarget struct {
+	name string
+	dial func() (ask func(path, ip string, cost int) (status, degraded string, err error), end func(), err error)
+}
+
+// costlyFlood sends costly requests of 300 clients for a while, and a login of one client between them.
+func costlyFlood(t *testing.T, target floodTarget, lasts time.Duration) (heavy, login map[string]int, slowest time.Duration) {
+	t.Helper()
+	heavy, login = map[string]int{}, map[string]int{}
+	ctx, end := context.WithTimeout(context.Background(), lasts)
+	defer end()
+	var mu sync.Mutex
+	client := func(counts map[string]int, ip func() string, path string, cost int, pause time.Duration) {
+		ask, hangUp, err := target.dial()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer hangUp()
+		for ctx.Err() == nil {
+			began := time.Now()
+			status, degraded, err := ask(path, ip(), cost)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			counts[strings.TrimSpace(status+" "+degraded)]++
+			if pause > 0 {
+				slowest = max(slowest, time.Since(began))
+			}
+			mu.Unlock()
+			time.Sleep(pause)
+		}
+	}
+	var clients sync.WaitGroup
+	for range 300 {
+		clients.Go(func() {
+			client(heavy, func() string { return fmt.Sprintf("2001:db8:%x:%x::1", rand.N(1<<16), rand.N(1<<16)) }, "/bulk", 100, 0)
+		})
+	}
+	clients.Go(func() { client(login, func() string { return "203.0.113.9" }, "/login", 1, 20*time.Millisecond) })
+	clients.Wait()
+	return heavy, login, slowest
+}
+
+// judgeFlood holds what came of a flood to the promise: nothing is let in by allow, and a login of 5 a minute admits at most
+// these and its local share.
+func judgeFlood(t *testing.T, name string, r *redisServer, heavy, login map[string]int) {
+	t.Helper()
+	t.Logf("%s: costly %v, login %v", name, heavy, login)
+	for verdict, n := range heavy {
+		if strings.Contains(verdict, "allow") {
+			t.Errorf("%s: %d costly requests are %s, want none by allow", name, n, verdict)
+		}
+	}
+	if login["200 allow"] > 0 || login["200"] > 5 || login["200 local"] > 5 {
+		t.Errorf("%s: logins %v, want 5 at most, and 5 by the local share", name, login)
+	}
+	stats := r.Info(context.Background(), "commandstats").Val()
+	us, _ := strconv.ParseFloat(regexp.MustCompile(`cmdstat_evalsha:.*?usec_per_call=([0-9.]+)`).FindStringSubmatch(stats)[1], 64)
+	if us > 12_500 {
+		t.Errorf("%s: a call takes Redis %v us, want a quarter of the timeout at most", name, us)
+	}
+}
+
+// 300 connections at the costliest request that a limits file admits open no limit of on_error = "allow" while Redis is
+// well: calls are bounded by their work, and what clients can bring about acts as local.
+func TestAFloodOfCostlyRequestsOpensNothing(t *testing.T) {
+	r := startRedis(t)
+	a := startAuthz(t, "--limits="+limitsFile(t, floodLimits), "--redis="+r.url())
+	heavy, login, slowest := costlyFlood(t, floodTarget{"service", func() (func(string, string, int) (string, string, error), func(), error) {
+		c, err := dial(a.addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		answers := bufio.NewReader(c)
+		return func(path, ip string, cost int) (string, string, error) {
+			fmt.Fprintf(c, "GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: POST\r\nX-Original-URI: %s\r\nX-Real-IP: %s\r\nX-Batch-Size: %d\r\n\r\n", path, ip, cost)
+			resp, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				return "", "", err
+			}
+			resp.Body.Close()
+			return resp.Header.Get("X-Authz-Status"), resp.Header.Get("X-Authz-Degraded"), nil
+		}, func() { c.Close() }, nil
+	}}, 3*time.Second)
+	judgeFlood(t, "service", r, heavy, login)
+	if slowest > time.Second {
+		t.Errorf("a login took %v beside the flood, want it answered", slowest)
+	}
+}
