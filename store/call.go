@@ -121,7 +121,7 @@ func (p *pending) results(checks []limits.Check, dst []Result) ([]Result, error)
 		if row[0] < 0 || row[0] > 1 || row[1] < 0 || row[2] < never || row[3] < 0 {
 			return dst[:before], malformed("row %v", row)
 		}
-		dst = append(dst, Result{row[0] == 1, row[1], row[2], row[3]})
+		dst = append(dst, Result{Allowed: row[0] == 1, Remaining: row[1], WaitUS: row[2], ResetUS: row[3]})
 		if row[0] == 0 && !checks[i].Limit.Shadow {
 			admitted = 0
 		}

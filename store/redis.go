@@ -60,6 +60,14 @@ type Server struct {
 // OpenRedis makes the client and connects to nothing yet: a Redis that is down is found out by
 // Load, Ping and Take. The error says what is wrong with the options.
 func OpenRedis(o RedisOptions) (Redis, error) {
+	r, err := openRedis(o)
+	if err == nil && o.Shadow != nil {
+		r = newShadowed(r, o.Shadow)
+	}
+	return r, err
+}
+
+func openRedis(o RedisOptions) (Redis, error) {
 	p, err := o.site()
 	switch {
 	case err != nil:

@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"authz/limits"
 )
 
 // RedisOptions says where Redis is.
@@ -47,6 +49,10 @@ type RedisOptions struct {
 
 	// Sent, if there is one, is told of each call how many requests are in it.
 	Sent func(requests int)
+
+	// Shadow, if there is one, has shadow limits cost the others nothing: a Take does not wait for a shadow that has no
+	// enforcing limit beside it to be asked with, nor fail with one whose key is of another type. Shadow gets the answer.
+	Shadow func(c *limits.Check, r Result, err error)
 }
 
 // A site is where the options lead.

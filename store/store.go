@@ -13,6 +13,9 @@ type Result struct {
 	Remaining int64 // cost that would still be admitted now
 	WaitUS    int64 // refused: until the same cost is admitted, -1 if never; admitted: the hold of a leaky bucket, else 0
 	ResetUS   int64 // until the key is as if never used
+
+	// Later: this is a shadow's, which is asked while the request goes on. The rest says nothing.
+	Later bool
 }
 
 // Store decides requests.

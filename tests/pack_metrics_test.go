@@ -93,7 +93,9 @@ authz_build_info gauge
 authz_flawed_requests_total counter
 authz_held_answers gauge
 authz_ignored_headers_total counter
+authz_log_lines_lost_total counter
 authz_memory_buckets gauge
+authz_memory_buckets_dropped_total counter
 authz_panics_total counter
 authz_rejected_requests_total counter
 authz_store_duration_seconds histogram`))

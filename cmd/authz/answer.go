@@ -182,6 +182,9 @@ func (s *service) conclude(q *request, checks []limits.Check, results []store.Re
 	q.results = results
 	for i := range checks {
 		c, r := &checks[i], &results[i]
+		if r.Later {
+			continue // shadowAnswered counts it
+		}
 		if !r.Allowed {
 			s.refuse(q, c, r.WaitUS, by, now)
 			continue
@@ -193,6 +196,24 @@ func (s *service) conclude(q *request, checks []limits.Check, results []store.Re
 		}
 	}
 	return decide(checks, results)
+}
+
+// shadowAnswered counts the answer of a shadow limit that was asked apart, while its request went on. A failure says
+// nothing of the requests that the store decides.
+func (s *service) shadowAnswered(c *limits.Check, r store.Result, err error) {
+	if err != nil {
+		s.metrics.storeErrors.WithLabelValues(store.Kind(err)).Inc()
+		return
+	}
+	rules := s.rules.Load()
+	if all := rules.set.Limits(); c.Limit.Index >= len(all) || all[c.Limit.Index] != c.Limit {
+		return // of a set that is no longer in force
+	}
+	if r.Allowed {
+		rules.of(c.Limit).admitted.Inc()
+	} else {
+		rules.of(c.Limit).limited.Inc()
+	}
 }
 
 // refuse counts that a limit refuses a request.

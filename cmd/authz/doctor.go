@@ -67,7 +67,7 @@ func (f *doctorCmd) Run(c *console) error {
 	}
 	flags := f.redisFlags
 	flags.RedisTimeout = max(patience, f.RedisTimeout)
-	redis, err := flags.open(nil, nil)
+	redis, err := flags.open(nil, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (f *bucketFlags) straight(c *console) (b *buckets, end func(), err error) {
 	}
 	flags := f.redisFlags
 	flags.RedisTimeout = max(firstPatience, f.RedisTimeout)
-	redis, err := flags.open(nil, nil)
+	redis, err := flags.open(nil, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/limits"
 	"authz/store"
 )
 
@@ -34,8 +35,8 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
 // told of that.
-func (f *redisFlags) open(turned func(server string, err error), sent func(requests int)) (store.Redis, error) {
-	return store.OpenRedis(store.RedisOptions{Sent: sent, URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
+func (f *redisFlags) open(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) {
+	return store.OpenRedis(store.RedisOptions{Sent: sent, Shadow: shadow, URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
 		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
 }

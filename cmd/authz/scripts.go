@@ -35,7 +35,7 @@ func (f *scriptsLoadCmd) Run(c *console) error {
 	if err := redisscripts.Verify(); err != nil {
 		return err
 	}
-	redis, err := f.open(nil, nil)
+	redis, err := f.open(nil, nil, nil)
 	if err != nil {
 		return err
 	}

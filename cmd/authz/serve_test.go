@@ -49,7 +49,7 @@ func TestThePasswordOfRedisComesFromWhereItMay(t *testing.T) {
 		}
 		defer l.Close()
 		url := "redis://ann:url@" + l.Addr().String()
-		redis, err := parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).open(nil, nil)
+		redis, err := parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).open(nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

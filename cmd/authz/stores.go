@@ -34,7 +34,7 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 		if s.outage.turned(server, err); err == nil {
 			go inspect.look() // another Redis may be there now
 		}
-	}, s.metrics.sent())
+	}, s.metrics.sent(), s.shadowAnswered)
 	if err != nil {
 		return nil, err
 	}
