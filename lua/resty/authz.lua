@@ -177,13 +177,15 @@ local function check_passing(what, level)
     end
 end
 
--- Polls the limits from here on, in a worker whose init_worker_by_lua did not begin to.
+-- Polls the limits from here on, in a worker whose init_worker_by_lua did not begin to: what it missed is
+-- loaded before its first request is decided.
 local function watch_late(self)
     if not self.logged.watch_late then
         self.logged.watch_late = true
-        ngx.log(ngx.WARN, "authz: want init_worker_by_lua_block { authz.init_worker() }: without it a worker "
-            .. "reads newer limits only after its first request")
+        ngx.log(ngx.NOTICE, "authz: want init_worker_by_lua_block { authz.init_worker() }: ",
+            "without it the first request of a worker waits for newer limits")
         self.policy:watch()
+        self.policy:catch_up()
     end
 end
 

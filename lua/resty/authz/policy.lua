@@ -141,17 +141,23 @@ local function refused_lately(policy, sign)
     return sign == policy.refused and abs(now_s() - policy.refused_s) < AGAIN_S
 end
 
--- Looks whether there is a newer file.
-local function poll(policy)
+-- The sign of a newer file, nil if there is none.
+local function newer_sign(policy)
     policy.polled_s = now_s()
     local head, size = file.read(policy.path, HEAD_BYTES)
     local sign = head and sign_of(head, size)
     if not head or sign == policy.sign then
         policy.refused = nil
         note_failure(policy, not head and size or nil)
-        return
+        return nil
     end
-    if not policy.loading and not refused_lately(policy, sign) then
+    return not policy.loading and not refused_lately(policy, sign) and sign or nil
+end
+
+-- Looks whether there is a newer file, and has a timer load it.
+local function poll(policy)
+    local sign = newer_sign(policy)
+    if sign then
         local err
         policy.loading, err = ngx.timer.at(0, load_newer, policy, sign)
         if err then
@@ -174,6 +180,15 @@ function _M.watch(policy)
         if err then
             ngx.log(ngx.ERR, "authz: no timer polls the limits (", err, "): requests do")
         end
+    end
+end
+
+--- Loads a newer file now, in a phase that can wait.
+function _M.catch_up(policy)
+    local sign = newer_sign(policy)
+    if sign then
+        policy.loading = true
+        load_newer(false, policy, sign)
     end
 end
 
