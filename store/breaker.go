@@ -40,7 +40,7 @@ type breaker struct {
 // after the one that counted before, so that it takes more than one hiccup, however many met that.
 const inARow = 3
 
-// A probe follows the one before by firstPause, then by twice as long each time, up to lastPause, which is
+// A probe of an account that is refused comes once a second. Else a probe follows the one before by firstPause, then by twice as long each time, up to lastPause, which is
 // also the longest that it waits for an answer: Redis is asked again within a second of its return. A breaker that opens soon after it has
 // closed goes on where it was.
 const (
@@ -154,6 +154,9 @@ func (b *breaker) probe() {
 	var last error
 	for began := time.Now(); b.machine.State() != gobreaker.StateClosed; {
 		b.pause = min(max(2*b.pause, firstPause), lastPause)
+		if Kind(b.cause()) == "noauth" {
+			b.pause = heldFor // each probe costs a connection
+		}
 		select {
 		case <-b.life.Done():
 			return

@@ -108,7 +108,7 @@ func TestPartsKeepTheOrderOfTheChecks(t *testing.T) {
 func TestNobodyIsHeldForARequestThatIsRefused(t *testing.T) {
 	parts := []*part{{results: []Result{{Allowed: true, WaitUS: 5}, {WaitUS: 7}}}, {results: []Result{{Allowed: true, WaitUS: 9}}}}
 	noHold(parts)
-	if got := fmt.Sprint(parts[0].results, parts[1].results); got != "[{true 0 0 0} {false 0 7 0}] [{true 0 0 0}]" {
+	if got := fmt.Sprint(parts[0].results, parts[1].results); got != "[{true 0 0 0 false} {false 0 7 0 false}] [{true 0 0 0 false}]" {
 		t.Errorf("got %s, want no wait but that of the refusal", got)
 	}
 }

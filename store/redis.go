@@ -52,6 +52,7 @@ type Server struct {
 	sent      func(requests int) // nil: nobody counts
 
 	breaker  *breaker // nil: there is none
+	hold     hold
 	lanes    lanes
 	pendings sync.Pool // of *pending
 	calls    sync.Pool // of *call
@@ -172,6 +173,9 @@ func (r *Server) Take(ctx context.Context, nowUS int64, checks []limits.Check, p
 	if len(checks) == 0 {
 		return dst, nil
 	}
+	if err := r.hold.held(); err != nil {
+		return dst, err
+	}
 	turn, err := r.breaker.begin()
 	if err != nil {
 		return dst, err
@@ -259,5 +263,7 @@ func (r *Server) run(ctx context.Context, c *call) error {
 	if Kind(err) == "noscript" {
 		err = r.client.Process(ctx, redis.NewRawWriteToCmd(ctx, c, c.args(true)...))
 	}
-	return sorted(err)
+	err = sorted(err)
+	r.hold.learn(err)
+	return err
 }

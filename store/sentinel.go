@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -62,7 +63,12 @@ type sighting struct {
 	addr  string // of the master
 	epoch int64  // counts the failovers
 	err   error
+
+	unknown bool // it has answered, and knows no master of this name
 }
+
+// ErrNoMaster is the answer of Sentinels that all know no master of the name.
+var ErrNoMaster = errors.New("the Sentinels know no such master, want the name of their `sentinel monitor` in ?master=NAME")
 
 // find asks all Sentinels at the same time. Who knows of the latest failover is believed: the others
 // hear of it within seconds. Those that do not answer are not waited for, once one has.
@@ -72,12 +78,15 @@ func (s *sentinels) find(ctx context.Context) (addr string, err error) {
 		go func() { said <- s.ask(ctx, c) }()
 	}
 	var enough <-chan time.Time
-	epoch := int64(-1)
+	epoch, unknown := int64(-1), 0
 	for range s.clients {
 		select {
 		case <-enough:
 			return addr, nil
 		case one := <-said:
+			if one.unknown {
+				unknown++
+			}
 			switch {
 			case one.err != nil && err == nil:
 				err = one.err
@@ -93,7 +102,10 @@ func (s *sentinels) find(ctx context.Context) (addr string, err error) {
 			}
 		}
 	}
-	if addr == "" {
+	switch {
+	case addr == "" && unknown == len(s.clients):
+		return "", fmt.Errorf("%w: %w", ErrNoMaster, err)
+	case addr == "":
 		return "", fmt.Errorf("no Sentinel says where the master is: %w", err)
 	}
 	return addr, nil
@@ -112,7 +124,7 @@ func (s *sentinels) ask(ctx context.Context, c *redis.Client) sighting {
 	}
 	switch {
 	case err == redis.Nil || err == nil && len(addr) != 2:
-		return sighting{err: fmt.Errorf("the Sentinel %s knows no master %q", c.Options().Addr, s.master)}
+		return sighting{unknown: true, err: fmt.Errorf("the Sentinel %s knows no master %q", c.Options().Addr, s.master)}
 	case err != nil:
 		return sighting{err: fmt.Errorf("the Sentinel %s: %w", c.Options().Addr, err)}
 	}

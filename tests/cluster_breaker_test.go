@@ -160,5 +160,5 @@ rate      = "100/m"
 	// a single server that is taken for a cluster
 	_, port := startRedisAt(t)
 	same(t, doctor(t, "redis://127.0.0.1:"+port+"?cluster=true"),
-		"exit 1\nwrong    connection  REDIS: the server is no node of a cluster, want a URL without cluster: 127.0.0.1:"+port+": ERR This instance has cluster support disabled\n")
+		"exit 1\nwrong    connection  REDIS: the server is no node of a cluster, want one address and a URL without cluster: 127.0.0.1:"+port+": ERR This instance has cluster support disabled\n")
 }

@@ -258,7 +258,7 @@ func TestADoctorKnowsOtherServers(t *testing.T) {
 		"wrong    server      Redis 7.0.15 is a Sentinel, want ?master=NAME in the URL\n")
 	another := startSentinel(t)
 	if got := doctor(t, sentinel+","+strings.TrimPrefix(another, "redis://")); strings.Count(got, "\n") != 2 ||
-		!regexp.MustCompile(`^exit 1\nwrong    connection  REDIS: are these Sentinels\? want \?master=NAME in the URL: .*ERR unknown command 'cluster'`).MatchString(got) {
+		!regexp.MustCompile(`^exit 1\nwrong    connection  REDIS: the server is a Sentinel, want \?master=NAME in the URL: .*ERR unknown command 'cluster'`).MatchString(got) {
 		t.Errorf("got\n%s", got)
 	}
 	// a clock that is wrong

@@ -32,18 +32,36 @@ func (d *doctor) whyNot(err error) string {
 		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.RedisTimeout, firstPatience, text)
 	case silent:
 		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.RedisTimeout, text)
-	case strings.Contains(text, "cluster support disabled"):
-		return "the server is no node of a cluster, want a URL without cluster: " + text
-	case noCluster.MatchString(text):
-		return "are these Sentinels? want ?master=NAME in the URL: " + text
-	case strings.Contains(text, "DB index is out of range"):
-		return "the server has no such database as the URL names: " + text
+	}
+	if never := neverWorks(err); never != "" {
+		return never + ": " + text
 	}
 	return text
 }
 
-// noCluster is what a Sentinel says when it is asked for the slots.
-var noCluster = regexp.MustCompile("(?i)unknown command [`']cluster\\b")
+// neverWorks says why the Redis that has answered with err can never serve, "" if it may yet.
+func neverWorks(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "cluster support disabled"):
+		return "the server is no node of a cluster, want one address and a URL without cluster"
+	case errors.Is(err, store.ErrNoMaster):
+		return "the URL's master is not known"
+	case noSentinel.MatchString(text):
+		return "the server is no Sentinel, want a URL without master"
+	case isSentinel.MatchString(text):
+		return "the server is a Sentinel, want ?master=NAME in the URL"
+	case strings.Contains(text, "DB index is out of range"):
+		return "the server has no such database as the URL names"
+	}
+	return ""
+}
+
+// isSentinel is what a Sentinel says when it is asked for the slots of a cluster, or to load a script; noSentinel what a
+// Redis says when it is taken for a Sentinel.
+var (
+	isSentinel = regexp.MustCompile("(?i)unknown command [`'](cluster|script)\\b")
+	noSentinel = regexp.MustCompile("(?i)unknown command [`']sentinel\\b")
+)
 
 // emptyFile names a file that ought to have a password, and has none.
 func (d *doctor) emptyFile() string {

@@ -59,6 +59,11 @@ func (i *inspector) servers() []*store.Server {
 // old for the scripts, if that is seen now: nothing that is under way depends on this process yet.
 func (i *inspector) begin(ctx context.Context, o *outage) error {
 	err := loadScripts(i.redis)
+	if err != nil {
+		if never := neverWorks(err); never != "" {
+			return fmt.Errorf("--redis=%s: %s: %s", i.redacted(), never, inShort(err))
+		}
+	}
 	if !slices.Contains([]string{"timeout", "network", "pool"}, store.Kind(err)) {
 		if old := i.tooOld(); old != nil {
 			return old
