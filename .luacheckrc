@@ -1,5 +1,5 @@
 std = "lua51"
-max_line_length = 110
+max_line_length = 120
 
 -- The sources of the scripts are looked at as composed, in v1.
 exclude_files = {"redisscripts/src/*.lua", "lua/resty/authz/v1/*.lua"}

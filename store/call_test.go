@@ -68,11 +68,11 @@ func TestEachRequestGetsItsPartOfTheReply(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}
-	read("*14 :1 :1 :4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[{true 4 0 9} {true 3 8 7}] , [{true 4 0 9}] , ")
-	read("*14 :0 :0 :0 :9 :9 :1 :3 :0 :7 :0 :0 :0 :-1 :9", "[{false 0 9 9} {true 3 0 7}] , [{false 0 -1 9}] , ")
-	read("*14 :1 :1 :4 :0 :9 :0 :0 :-1 :7 :1 :1 :4 :0 :9", "[{true 4 0 9} {false 0 -1 7}] , [{true 4 0 9}] , ") // the shadow refuses nobody
-	read("*14 :-1 :0 :0 :0 :0 :0 :0 :0 :0 :1 :1 :4 :0 :9", "[] wrongtype, [{true 4 0 9}] , ")
-	read("*14 :1 :1 :-4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[] malformed, [{true 4 0 9}] , ")
+	read("*14 :1 :1 :4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[{true 4 0 9 false} {true 3 8 7 false}] , [{true 4 0 9 false}] , ")
+	read("*14 :0 :0 :0 :9 :9 :1 :3 :0 :7 :0 :0 :0 :-1 :9", "[{false 0 9 9 false} {true 3 0 7 false}] , [{false 0 -1 9 false}] , ")
+	read("*14 :1 :1 :4 :0 :9 :0 :0 :-1 :7 :1 :1 :4 :0 :9", "[{true 4 0 9 false} {false 0 -1 7 false}] , [{true 4 0 9 false}] , ") // the shadow refuses nobody
+	read("*14 :-1 :0 :0 :0 :0 :0 :0 :0 :0 :1 :1 :4 :0 :9", "[] wrongtype, [{true 4 0 9 false}] , ")
+	read("*14 :1 :1 :-4 :0 :9 :1 :3 :8 :7 :1 :1 :4 :0 :9", "[] malformed, [{true 4 0 9 false}] , ")
 	read("-OOM", "[] other, [] other, ")
 	read("*14 :1 :1 :4 :0 :9 :1 :3 :8 $1", "[] malformed, [] malformed, ")
 }
@@ -146,26 +146,26 @@ func TestASingleCheckIsOfItsOwnScript(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", reply, got, want)
 		}
 	}
-	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
-	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9 false}] ")
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9 false}] ")
 	is("*4 :-1 :4 :8 :9", "[] malformed")
 	is("*4 :2 :4 :8 :9", "[] malformed")
 	is("*5 :1 :1 :4 :0 :9", "[] malformed")
 	is("*3 :1 :4 :0", "[] malformed")
 	limit.Shadow = true
-	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9 false}] ")
 	nowUS, words = 7, "5 60000000 17 3 7"
-	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9 false}] ")
 	peek, words = true, "5 60000000 17 3 7 1"
-	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9 false}] ")
 	nowUS, words = 0, "5 60000000 17 3 0 1"
-	is("*4 :0 :4 :8 :9", "[{false 4 8 9}] ")
+	is("*4 :0 :4 :8 :9", "[{false 4 8 9 false}] ")
 	limit = limitOf(limits.TokenBucket)
 	words = fmt.Sprint("5 60000000 ", limit.Rate.Burst, " 3 0 1")
-	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9 false}] ")
 	limit.Rate.Initial = 2
 	words = fmt.Sprint("5 60000000 ", limit.Rate.Burst, "/2 3 0 1")
-	is("*4 :1 :4 :0 :9", "[{true 4 0 9}] ")
+	is("*4 :1 :4 :0 :9", "[{true 4 0 9 false}] ")
 }
 
 // Whoever is told that a key is of another type is told what to do about it.

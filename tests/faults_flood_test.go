@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -127,4 +128,41 @@ func TestAFloodOfCostlyRequestsOpensNothing(t *testing.T) {
 	if slowest > time.Second {
 		t.Errorf("a login took %v beside the flood, want it answered", slowest)
 	}
+}
+
+// The same through the module, inside an nginx of one worker.
+func TestAFloodOfCostlyRequestsOpensNothingInTheModule(t *testing.T) {
+	r := startRedis(t)
+	s := &site{redis: r, app: startApp(t)}
+	conf := siteConf{limits: floodLimits, server: `
+		set_real_ip_from 127.0.0.1; real_ip_header X-Test-IP;
+		add_header X-Authz-Status $authz_status always;
+		add_header X-Authz-Degraded $authz_degraded always;
+		location / { try_files /none @ok; }
+		location @ok {
+			add_header X-Authz-Status $authz_status always;
+			add_header X-Authz-Degraded $authz_degraded always;
+			return 204;
+		}`}
+	files := map[string]string{"limits.json": string(compile(t, conf.limits).JSON())}
+	s.nginxServer = startPackNginx(t, 1, s.packConf(fmt.Sprintf(`redis = {socket = %q},`, r.socket), conf), files)
+	s.mayLog = []string{"authz: Redis cannot answer", "authz: the breaker is"}
+	heavy, login, _ := costlyFlood(t, floodTarget{"module", func() (func(string, string, int) (string, string, error), func(), error) {
+		c, err := dial(s.addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		answers := bufio.NewReader(c)
+		return func(path, ip string, cost int) (string, string, error) {
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: site.test\r\nX-Test-IP: %s\r\nX-Batch-Size: %d\r\n\r\n", path, ip, cost)
+			resp, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				return "", "", err
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			return resp.Header.Get("X-Authz-Status"), resp.Header.Get("X-Authz-Degraded"), nil
+		}, func() { c.Close() }, nil
+	}}, 3*time.Second)
+	judgeFlood(t, "module", r, heavy, login)
 }

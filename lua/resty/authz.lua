@@ -5,6 +5,7 @@
 --     access_by_lua_block { authz.access() }
 
 local attrs = require "resty.authz.attrs"
+local breaker = require "resty.authz.breaker"
 local decision = require "resty.authz.decision"
 local metrics = require "resty.authz.metrics"
 local nginx = require "resty.authz.nginx"
@@ -52,10 +53,10 @@ local function decide(self, checks, results)
 end
 
 -- Answers without Redis.
-local function degrade(self, checks, err, kind)
+local function degrade(self, checks, err, kind, by_clients)
     self.metrics:store_error(kind)
     log_seldom(self, kind, format("Redis cannot answer (%s), on_error decides: %s", kind, err))
-    local client_caused = decision.client_caused(kind)
+    local client_caused = by_clients or decision.client_caused(kind)
     local d, left = decision.degrade(checks, client_caused)
     if d.verdict == "admitted" and #left > 0 then
         local by_share = decide(self, left, self.shdict:take(nil, left))
@@ -79,6 +80,30 @@ local function degrade(self, checks, err, kind)
     return d
 end
 
+-- The checks that are not shadows.
+local function enforcing_of(checks)
+    local enforcing = {}
+    for i = 1, #checks do
+        if not checks[i].limit.shadow then
+            enforcing[#enforcing + 1] = checks[i]
+        end
+    end
+    return enforcing
+end
+
+-- Asks Redis about shadows while their request goes on.
+local function ask_shadows(premature, self, checks)
+    if premature then
+        return
+    end
+    local results, _, kind = self.redis:take(nil, checks)
+    if results then
+        decide(self, checks, results)
+    else
+        self.metrics:store_error(kind)
+    end
+end
+
 -- Asks Redis, or the refusal cache in front of it.
 local function ask_redis(self, set, checks)
     local age = self.refusals and self.refusals:age(set)
@@ -90,9 +115,17 @@ local function ask_redis(self, set, checks)
         end
     end
     local sent_us = age and nginx.now_us()
-    local results, err, kind = self.redis:take(nil, checks)
+    local results, err, kind, by_clients = self.redis:take(nil, checks)
+    if kind == "wrongtype" and #checks > 1 then -- nothing was charged: it may be a shadow's key alone
+        local enforcing = enforcing_of(checks)
+        if #enforcing > 0 and #enforcing < #checks then
+            self.metrics:store_error(kind)
+            checks = enforcing
+            results, err, kind, by_clients = self.redis:take(nil, checks)
+        end
+    end
     if not results then
-        return degrade(self, checks, err, kind)
+        return degrade(self, checks, err, kind, by_clients)
     end
     local d = decide(self, checks, results)
     if age and d.verdict == "limited" then
@@ -111,6 +144,9 @@ local function decide_checks(self, set, checks)
     if refusal then
         return refusal
     elseif #rest == 0 then
+        return decision.new("admitted")
+    elseif self.redis and #enforcing_of(rest) == 0 then -- nobody waits for a shadow
+        ngx.timer.at(0, ask_shadows, self, rest)
         return decision.new("admitted")
     elseif self.redis then
         return ask_redis(self, set, rest)
@@ -361,6 +397,11 @@ function _M.new(options)
                 .. " has no room for an entry, which counts as never used: make it larger")
         end
     end)
+    if self.redis then
+        self.redis.breaker = breaker.new(self.shdict.dict, scope, 2 * self.redis.whole_ms / 1000,
+            function() return self.redis:ping() end,
+            function(text) ngx.log(ngx.ERR, "authz: ", text) end)
+    end
     if options.policy then
         self.policy, err = policy.new(options.policy)
         if not self.policy then

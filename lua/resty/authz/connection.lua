@@ -55,14 +55,15 @@ local function handshake(self)
     return nil, "failed to do ssl handshake: " .. err, err == "timeout" and "timeout" or "network"
 end
 
---- open connects to a Redis, for a call that begins now. `to` has host, port (none: host is a socket),
+--- open connects to a Redis, for a call that begins now and has until until_s, or whole_ms. `to` has host, port
+-- (none: host is a socket),
 -- connect_options, tls, tls_name, tls_verify, pool_size, and in milliseconds whole_ms for the call,
 -- connect_ms, send_ms, read_ms for its steps, and idle_ms for the pool. It returns the connection, or nil,
 -- the error's text and kind.
-function _M.open(to)
+function _M.open(to, until_s)
     local socket = tcp()
     local self = setmetatable({
-        socket = socket, to = to, until_s = now() + to.whole_ms / 1000, allowed_ms = 0, reply_until_s = 0,
+        socket = socket, to = to, until_s = until_s or now() + to.whole_ms / 1000, allowed_ms = 0, reply_until_s = 0,
         text = "", at = 1,
     }, _M)
     allow(self, step_end(self, to.connect_ms))
@@ -89,6 +90,7 @@ end
 --- ask sends a command of so many words, whose text is each of them as word() writes it. It returns true, or
 -- nil, the error's text and kind.
 function _M:ask(count, words)
+    self.answered = false
     if self.at <= #self.text then return nil, "Redis sent more than a reply", "malformed" end
     if not allow(self, step_end(self, self.to.send_ms)) then return nil, "timeout", "timeout" end
     local sent, err = self.socket:send("*" .. count .. "\r\n" .. words)
@@ -135,9 +137,10 @@ local function without_arguments(err)
     return at and sub(err, 1, at - 1) or err
 end
 
--- What a line is that is not the one expected: nil, an error's text and its kind.
-local function unexpected(text, want)
+-- What a line is that is not the one expected: nil, an error's text and its kind. An error of Redis is a whole answer.
+local function unexpected(self, text, want)
     if byte(text) == 45 then -- a "-" begins an error of Redis
+        self.answered = true
         local err = without_arguments(sub(text, 2))
         return nil, err, kind_of.reply(err)
     end
@@ -157,7 +160,7 @@ function _M:numbers(n)
     if not text then
         return nil, err, kind
     elseif text ~= "*" .. n then
-        return unexpected(text, of_script(text, n .. " numbers"))
+        return unexpected(self, text, of_script(text, n .. " numbers"))
     end
     local list = {}
     for i = 1, n do
@@ -174,7 +177,7 @@ end
 function _M:ok()
     local text, err, kind = line(self)
     if text == "+OK" or not text then return text, err, kind end
-    return unexpected(text, "OK")
+    return unexpected(self, text, "OK")
 end
 
 --- text_or_false reads a text; false: there is none.
@@ -184,7 +187,7 @@ function _M:text_or_false()
     if text == "$-1" then return false end
     local length = byte(text) == 36 and number(text) -- a "$" begins a text
     if not length or length < 0 or length > LONGEST then
-        return unexpected(text, "text of at most " .. LONGEST .. " bytes")
+        return unexpected(self, text, "text of at most " .. LONGEST .. " bytes")
     end
     while #self.text - self.at + 1 < length + 2 do
         local more

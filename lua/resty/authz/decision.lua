@@ -147,7 +147,7 @@ end
 
 --- Whether a flood of requests can make the store fail in this way.
 function _M.client_caused(kind)
-    return kind == "pool" or kind == "oom"
+    return kind == "pool" or kind == "oom" or kind == "queue"
 end
 
 local STRICTNESS = {allow = 1, ["local"] = 2, deny = 3}

@@ -12,8 +12,8 @@ local DOUBT_S = 1 -- whoever has not added by then never will: the worker was ki
 
 local VERDICTS = {"admitted", "limited", "blocked", "unavailable"}
 local KINDS = {
-    "timeout", "pool", "network", "oom", "readonly", "misconf", "loading", "busy", "noscript", "noperm",
-    "noauth", "wrongtype", "masterdown", "clusterdown", "moved", "crossslot", "malformed", "other",
+    "timeout", "queue", "pool", "network", "breaker", "oom", "readonly", "misconf", "loading", "busy", "noscript",
+    "noperm", "noauth", "wrongtype", "masterdown", "clusterdown", "moved", "crossslot", "malformed", "other",
 }
 
 -- The series of a name for all values of its one label, by value and in a list.

@@ -1,15 +1,23 @@
 -- The buckets in Redis, over cosockets. It calls the scripts of the service under the same keys,
 -- so that a request counted here is counted there.
 --
--- Every request takes a connection of its own from the worker's pool and gives it back; nothing
--- else is shared. After any error the connection is closed: what it would say next may be the
--- answer to a request that has given up.
+-- Every request takes a connection of its own from the worker's pool and gives it back; the calls in flight are
+-- bounded. After an error the connection is closed: what it would say next may be the answer to a request that
+-- has given up. Where Redis itself has answered with an error, that is done once a second: a server that was
+-- demoted is left then, and not connected to anew for every check.
 
 local connection_of = require "resty.authz.connection"
 local duration = require "resty.authz.duration"
+local flight = require "resty.authz.flight"
+local nginx = require "resty.authz.nginx"
 
 local concat, format, type = table.concat, string.format, type
 local open_connection, word = connection_of.open, connection_of.word
+local now = nginx.now
+
+local CLIENT_CAUSED = {pool = true, oom = true, queue = true} -- what clients can bring about by what they send
+local LATE_S = 0.005
+local HOLD_S = 1 -- a refused login, and the life of a connection whose server answers with errors
 
 local _M = {}
 _M.__index = _M
@@ -83,6 +91,7 @@ function _M.new(options, scripts, log)
         self.whole_ms = self.connect_ms + self.send_ms + self.read_ms
     end
     self.idle_ms, self.pool_size = ms.pool_idle or 60000, options.pool_size or 64
+    self.flight, self.closed_s = flight.new(self.pool_size), 0
     local address
     if options.socket then
         self.host = "unix:" .. options.socket
@@ -119,18 +128,36 @@ local function greet(self, connection)
     return done, err, kind
 end
 
--- A connection that is logged in, or nil, the error's text and kind.
-local function open(self)
-    local connection, err, kind = open_connection(self)
+-- A connection that is logged in, or nil, the error's text and kind. A login that was refused is not tried again
+-- for a second.
+local function open(self, until_s)
+    local refused = self.refused
+    if refused and now() < refused.until_s then
+        return nil, refused.err, refused.kind
+    end
+    local connection, err, kind = open_connection(self, until_s)
     if connection and self.greets and connection:is_new() then
         local done
         done, err, kind = greet(self, connection)
         if not done then
+            if connection.answered then
+                self.refused = {err = err, kind = kind, until_s = now() + HOLD_S}
+            end
             connection:close()
             return nil, err, kind
         end
     end
     return connection, err, kind
+end
+
+-- Ends the use of a connection after an error.
+local function give_up(self, connection)
+    if connection.answered and now() - self.closed_s < HOLD_S then
+        connection:keep()
+        return
+    end
+    self.closed_s = now()
+    connection:close()
 end
 
 local function malformed(text, ...)
@@ -159,12 +186,15 @@ local function run(connection, n, count, words)
     return reply, err, kind
 end
 
---- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
--- text; after any other error nobody knows whether it ran, and nothing is sent again.
--- words are numkeys, the keys, and ARGV; count says how many. It returns the reply, n numbers, or nil, the
--- error's text and kind.
-function _M:call(script, n, count, words)
-    local connection, err, kind = open(self)
+-- Whether this worker comes so long after a deadline that it was late itself.
+local function was_late(until_s)
+    ngx.update_time()
+    return now() - until_s > LATE_S
+end
+
+-- Sends a script and reads its reply: the reply, the error's text and kind, and whether Redis has answered.
+local function send(self, script, n, count, words, until_s)
+    local connection, err, kind = open(self, until_s)
     if not connection then return nil, err, kind end
     local reply
     reply, err, kind = run(connection, n, 2 + count, self.evalsha[script] .. words)
@@ -177,11 +207,38 @@ function _M:call(script, n, count, words)
         reply, err, kind = malformed("want %d numbers in their bounds", n)
     end
     if not reply then
-        connection:close()
-        return nil, err, kind
+        give_up(self, connection)
+        return nil, err, kind, connection.answered
     end
     connection:keep()
-    return reply
+    return reply, nil, nil, true
+end
+
+--- call runs a script once. An answer NOSCRIPT proves that nothing ran, and is followed by the
+-- text; after any other error nobody knows whether it ran, and nothing is sent again.
+-- words are numkeys, the keys, and ARGV; count says how many. It returns the reply, n numbers, or nil, the
+-- error's text and kind, and of the kind "breaker" whether clients may have caused it.
+function _M:call(script, n, count, words, weight)
+    local failures, err, kind, by_clients = 0
+    if self.breaker then
+        failures, err, kind, by_clients = self.breaker:begin()
+        if not failures then return nil, err, kind, by_clients end
+    end
+    local until_s = now() + self.whole_ms / 1000
+    local call, reply
+    call, err, kind = self.flight:enter(weight, until_s)
+    if call then
+        local answered
+        reply, err, kind, answered = send(self, script, n, count, words, until_s)
+        self.flight:leave(call, answered)
+    end
+    if kind == "timeout" and (call and self.flight.answered > call.answered or was_late(until_s)) then
+        kind = "queue" -- Redis has answered others meanwhile, or this worker had too much to do
+    end
+    if self.breaker then
+        by_clients = self.breaker:learn(failures, err, kind, CLIENT_CAUSED[kind])
+    end
+    return reply, err, kind, by_clients
 end
 
 --- get returns the text of a key, false when there is none, or nil, the error's text and kind.
@@ -249,6 +306,17 @@ local function row(reply, at)
     }
 end
 
+-- The weight of a check in Redis: a log has a member for each unit of cost.
+local function weight_of(check)
+    return check.limit.algorithm == "sliding_window" and 1 + check.cost or 1
+end
+
+--- Redis answers, with an error too.
+function _M:ping()
+    local text, _, kind = self:get("authz")
+    return text ~= nil or kind ~= "timeout" and kind ~= "network" and kind ~= "pool" and kind ~= "noauth"
+end
+
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
 -- time. It returns the result, or nil, the error's text and kind.
 function _M:take_one(now_us, check, peek)
@@ -258,8 +326,8 @@ function _M:take_one(now_us, check, peek)
     if peek or now_us and now_us > 0 then
         count, words = 8, words .. word(format("%d", now_us or 0)) .. (peek and ONE or ZERO)
     end
-    local reply, err, kind = self:call(check.limit.algorithm, 4, count, words)
-    if not reply then return nil, err, kind end
+    local reply, err, kind, by_clients = self:call(check.limit.algorithm, 4, count, words, weight_of(check))
+    if not reply then return nil, err, kind, by_clients end
     return row(reply, 1)
 end
 
@@ -283,22 +351,23 @@ end
 function _M:take(now_us, checks, peek)
     local n = #checks
     if n == 1 then
-        local result, err, kind = self:take_one(now_us, checks[1], peek)
-        if not result then return nil, err, kind end
+        local result, err, kind, by_clients = self:take_one(now_us, checks[1], peek)
+        if not result then return nil, err, kind, by_clients end
         return {result}
     end
     local words = {word(format("%d", n))}
     for i = 1, n do words[i + 1] = word(checks[i].key) end
     words[n + 2] = word(format("%d", now_us or 0))
     words[n + 3] = word(format("%d", peek and -n or n))
-    local to = n + 3
+    local to, weight = n + 3, 0
     for i = 1, n do
         local check = checks[i]
+        weight = weight + weight_of(check)
         words[to + 1], words[to + 2] = _M.words(check.limit, check.rate).four, cost_word(check.cost)
         to = to + 2
     end
-    local reply, err, kind = self:call("take", 1 + 4 * n, 3 + 6 * n, concat(words))
-    if not reply then return nil, err, kind end
+    local reply, err, kind, by_clients = self:call("take", 1 + 4 * n, 3 + 6 * n, concat(words), weight)
+    if not reply then return nil, err, kind, by_clients end
     return read_reply(reply, checks)
 end
 
