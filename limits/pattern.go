@@ -259,7 +259,9 @@ func checkHostPattern(s string) (string, error) {
 		return "", errors.New("a host alone, such as api.example.com or *.example.com")
 	case s[len(s)-1] == '.':
 		return "", errors.New("a host without its last dot")
-	case hasPort([]byte(s)):
+	case s[0] != '[' && strings.Count(s, ":") > 1:
+		return "", errors.New("an IPv6 address in brackets, such as [2001:db8::1]")
+	case len(hostName([]byte(s))) < len(s):
 		return "", errors.New("a host without its port")
 	}
 	return checkPieces(s, s, ".", "label")

@@ -152,6 +152,21 @@ func (m *scratch) readQuery(query []byte) {
 	}
 }
 
+// QueryValue appends the value of the first parameter of a name to dst, both form-decoded.
+func QueryValue(dst, query []byte, name string) []byte {
+	start := len(dst)
+	for len(query) > 0 {
+		var pair []byte
+		pair, query, _ = bytes.Cut(query, []byte("&"))
+		key, value, _ := bytes.Cut(pair, []byte("="))
+		dst = appendDecoded(dst[:start], key)
+		if string(dst[start:]) == name {
+			return appendDecoded(dst[:start], value)
+		}
+	}
+	return dst[:start]
+}
+
 func encoded(b []byte) bool { return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0 }
 
 // appendDecoded decodes "+" and "%20"; a "%" without two hex digits stays, as browsers and URL
@@ -170,31 +185,6 @@ func appendDecoded(dst, b []byte) []byte {
 		dst = append(dst, c)
 	}
 	return dst
-}
-
-// appendHost makes a host comparable: lower case, without port and without one trailing dot.
-func appendHost(dst, host []byte) []byte {
-	start := len(dst)
-	for _, c := range host {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
-	name := dst[start:]
-	if len(name) > 0 && hasPort(name) {
-		name = name[:bytes.LastIndexByte(name, ':')]
-	}
-	return dst[:start+len(bytes.TrimSuffix(name, []byte(".")))]
-}
-
-// hasPort says whether a host, which is not empty, ends with a port: after its only colon, or after
-// the bracket of an IPv6 address.
-func hasPort(host []byte) bool {
-	if host[0] == '[' {
-		return bytes.Contains(host, []byte("]:"))
-	}
-	return bytes.Count(host, []byte(":")) == 1
 }
 
 func trimBlanks(b []byte) []byte {

@@ -106,18 +106,15 @@ local function read_query(q)
     end
 end
 
--- A host, comparable: lower case, without port and without one trailing dot. A port stands after the
--- only colon, or after the bracket of an IPv6 address.
+-- A host, comparable: lower case, without port and without one trailing dot. The port begins at the first
+-- colon. A host that begins with a bracket ends at the closing bracket.
 local function host_of(text)
     local host = lower(text)
-    local last, colons, colon = #host, 0, nil
-    local next_colon = find(host, ":", 1, true)
-    while next_colon do
-        colon, colons = next_colon, colons + 1
-        next_colon = find(host, ":", colon + 1, true)
-    end
-    if byte(host, 1) == BRACKET and find(host, "]:", 1, true) or byte(host, 1) ~= BRACKET and colons == 1 then
-        last = colon - 1
+    local last
+    if byte(host, 1) == BRACKET then
+        last = find(host, "]", 1, true) or #host
+    else
+        last = (find(host, ":", 1, true) or #host + 1) - 1
     end
     if byte(host, last) == DOT then
         last = last - 1
