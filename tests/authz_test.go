@@ -220,7 +220,8 @@ func dial(addr string) (net.Conn, error) {
 	return net.Dial("tcp", addr)
 }
 
-// A checker asks an authz as nginx does, over connections that stay open.
+// A checker asks an authz as nginx does, over connections that stay open. Its clients are at 127.0.0.1, unless a header
+// names another address.
 type checker struct {
 	client http.Client
 	addr   string
@@ -255,6 +256,9 @@ func (c *checker) try(line string, header []string, show ...string) (string, err
 	for _, h := range header {
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Add(name, value)
+	}
+	if req.Header.Get("X-Real-IP") == "" {
+		req.Header.Set("X-Real-IP", "127.0.0.1")
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

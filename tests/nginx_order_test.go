@@ -129,8 +129,8 @@ func TestTheIncludeIsTheFirstLine(t *testing.T) {
 	}
 }
 
-// R01: an auth location as people have it from elsewhere works too: a full URL, all headers of the
-// client, HTTP/1.0 with a connection each, and the length of a body that never comes (C006).
+// R01: an auth location as ingress-nginx writes it works too, at /ingress: a full URL, all headers of the client,
+// HTTP/1.0 with a connection each, and the length of a body that never comes (C006).
 func TestAHandWrittenLocationWorksToo(t *testing.T) {
 	for _, length := range []string{`proxy_set_header Content-Length "";`, ""} {
 		s := startSite(t, siteConf{
@@ -144,12 +144,12 @@ func TestAHandWrittenLocationWorksToo(t *testing.T) {
 			server: `
 				location = /check {
 					internal;
-					proxy_pass http://authz/nginx;
+					proxy_pass http://authz/ingress;
 					proxy_pass_request_body off;
 					` + length + `
 					proxy_set_header X-Original-URL    $scheme://$http_host$request_uri;
 					proxy_set_header X-Original-Method $request_method;
-					proxy_set_header X-Forwarded-For   $proxy_add_x_forwarded_for;
+					proxy_set_header X-Real-IP         $remote_addr;
 				}
 				location / { auth_request /check; proxy_pass http://app; }`,
 		})
@@ -159,8 +159,8 @@ func TestAHandWrittenLocationWorksToo(t *testing.T) {
 				t.Errorf("%q: request %d: %d, want %d", length, i+1, got.status, want)
 			}
 		}
-		if got := s.counted(t, "authz:v1:{ip=198.51.100.7}:three:fw"); got != 3 {
-			t.Errorf("%q: %d charged to the rightmost address that is no proxy, want 3: %v", length, got, s.keys(t))
+		if got := s.counted(t, "authz:v1:{ip=127.0.0.1}:three:fw"); got != 3 {
+			t.Errorf("%q: %d charged to the address that nginx sees, want 3: %v", length, got, s.keys(t))
 		}
 	}
 }

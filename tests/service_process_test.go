@@ -127,7 +127,7 @@ func TestSocketsAreListenedOn(t *testing.T) {
 func TestTheEnvironmentStandsBehindTheFlags(t *testing.T) {
 	a := startAuthz(t, "AUTHZ_LIMITS="+limitsFile(t, slow), "AUTHZ_LISTEN=127.0.0.1:0", "AUTHZ_ADMIN=127.0.0.1:0",
 		"AUTHZ_HEADERS=legacy", "AUTHZ_LOG_LEVEL=warn", "--log-level=info", "AUTHZ_TRUSTED_PROXIES=127.0.0.1,10.0.0.0/8")
-	got := a.checker().check(t, "GET /a", []string{"X-Forwarded-For: 203.0.113.9, 10.0.0.1"}, "X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit")
+	got := a.checker().check(t, "GET /a", []string{"X-Real-IP: 203.0.113.9"}, "X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit")
 	if want := "200 X-RateLimit-Limit=5 X-RateLimit-Remaining=4"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -21,11 +22,14 @@ type request struct {
 	results []store.Result
 	local   []limits.Check // what the in-memory store is asked when the store cannot answer
 
+	route   *route
 	values  [][]byte // of the fields, then of the headers that limits read
 	twice   string   // the header of a field of onlyOnce that came twice
+	foreign string   // a header of another proxy
 	ignored int      // headers that only a trusted proxy may send
 	joined  []byte   // header lines of one name, put together
 	path    []byte
+	zone    []byte
 	text    []byte
 	trusted bool // the peer is, that sent it
 	holds   bool // one of service.held is this request's
@@ -39,30 +43,43 @@ const (
 	flawless flaw = iota
 	missingMethod
 	missingURI
-	badTarget // nginx itself answers 400
-	saidTwice // a field of onlyOnce
+	badTarget  // nginx itself answers 400
+	badHost    // likewise
+	saidTwice  // a field of onlyOnce
+	wrongRoute // a header of another proxy
 	flaws
 )
 
 func (f flaw) String() string {
-	return [...]string{"", "no_method", "no_uri", "bad_target", "said_twice"}[f]
+	return [...]string{"", "no_method", "no_uri", "bad_target", "bad_host", "said_twice", "wrong_route"}[f]
 }
 
-// read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
-// reads.
-func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
+// read takes the attributes out of the headers of a check at a route. It keeps nothing of those that neither the
+// route nor a limit reads.
+func (q *request) read(h *fasthttp.RequestHeader, at int, trustedPeer bool) {
 	q.begin(q.rules.set)
-	q.trusted = trustedPeer
+	q.route, q.trusted = &routes[at], trustedPeer
+	if q.zone = q.zone[:0]; q.route.zoneInURL {
+		q.zone = zoneIn(q.zone, h.RequestURI())
+	}
+	headers := q.rules.readings[at]
 	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
 			q.begin(q.rules.set)
 			for name, value := range h.AllInOrder() {
-				q.take(route, name, value, trustedPeer)
+				q.take(headers, name, value)
 			}
 			return
 		}
-		q.take(route, name, value, trustedPeer)
+		q.take(headers, name, value)
 	}
+}
+
+// zoneIn appends the parameter zone of a request target.
+func zoneIn(dst, target []byte) []byte {
+	target, _, _ = bytes.Cut(target, []byte("#"))
+	_, query, _ := bytes.Cut(target, []byte("?"))
+	return limits.QueryValue(dst, query, "zone")
 }
 
 // begin forgets what was read before, and makes room for what set reads.
@@ -70,16 +87,16 @@ func (q *request) begin(set *limits.Set) {
 	n := int(fields) + len(set.HeaderNames())
 	q.values = slices.Grow(q.values[:0], n)[:n]
 	clear(q.values)
-	q.joined, q.twice, q.ignored = q.joined[:0], "", 0
+	q.joined, q.twice, q.foreign, q.ignored = q.joined[:0], "", "", 0
 }
 
 // take reads a header line, if its sender may say that.
-func (q *request) take(route int, name, value []byte, trustedPeer bool) {
-	if !trustedPeer && onlyFromProxies(name) {
+func (q *request) take(headers reading, name, value []byte) {
+	if !q.trusted && onlyFromProxies(name) {
 		q.ignored++
 		return
 	}
-	q.put(q.rules.readings[route].of(name), value)
+	q.put(headers.of(name), value)
 }
 
 // put takes a line of a header; nobody reads nil.
@@ -88,6 +105,9 @@ func (q *request) put(h *header, value []byte) {
 		return
 	}
 	for _, i := range h.values {
+		if i == int(fieldForeign) {
+			q.foreign = h.name
+		}
 		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
 			q.twice = h.name
 		}
@@ -113,38 +133,58 @@ func (q *request) join(i int, value []byte) []byte {
 	return append(append(before, separator...), value...)
 }
 
-// resolve makes attributes of the fields. ipKnown is false when a header named an address that cannot be
-// read, and the peer stands in for it.
-func (q *request) resolve(peer netip.Addr, trusted *limits.Prefixes) (why flaw, ipKnown bool) {
+// resolve makes attributes of the fields. unreadable is what the proxy named as the client's address, if that is no
+// address: the address is unknown then, as it is without any.
+func (q *request) resolve(trusted *limits.Prefixes) (why flaw, unreadable []byte) {
 	f, a := q.values, &q.attrs
-	uri, urlHost := f[fieldURI], []byte(nil)
-	if url := f[fieldURL]; len(url) > 0 {
-		host, target, ok := splitURL(url)
-		if !ok {
-			return badTarget, true
-		}
-		urlHost = host
-		if len(uri) == 0 {
-			uri = target
-		}
+	*a = limits.Attrs{Method: f[fieldMethod], Host: f[fieldHost], Zone: f[fieldZone],
+		Cookie: f[fieldCookie], Headers: f[fields:]}
+	if q.route.zoneInURL {
+		a.Zone = q.zone
 	}
-	*a = limits.Attrs{Method: f[fieldMethod], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
-	a.Host = firstOf(f[fieldHost], urlHost, f[fieldForwardedHost], f[fieldOwnHost])
-	a.IP, ipKnown = q.address(peer, trusted)
-	var ok bool
+	a.IP, unreadable = q.address(trusted)
+	target := f[fieldTarget]
 	switch {
+	case q.foreign != "":
+		return wrongRoute, unreadable
 	case q.twice != "":
-		return saidTwice, ipKnown
+		return saidTwice, unreadable
 	case len(a.Method) == 0:
-		return missingMethod, ipKnown
-	case len(uri) == 0:
-		return missingURI, ipKnown
+		return missingMethod, unreadable
+	case len(target)+len(f[fieldURL]) == 0:
+		return missingURI, unreadable
 	}
-	if a.Path, a.Query, ok = limits.Target(q.path, uri); !ok {
-		return badTarget, ipKnown
+	ok := true
+	if url := f[fieldURL]; len(url) > 0 {
+		if a.Host, target, ok = splitURL(url); !ok {
+			return badTarget, unreadable
+		}
+	}
+	if !limits.HostIsValid(a.Host) {
+		return badHost, unreadable
+	}
+	if a.Path, a.Query, ok = limits.Target(q.path, target); !ok {
+		return badTarget, unreadable
 	}
 	q.path = a.Path
-	return flawless, ipKnown
+	return flawless, unreadable
+}
+
+// address is the client's address: the zero Addr where the proxy names none, or one that cannot be read. The address
+// of the proxy never stands in for it: a rule for loopback would then hold for everybody.
+func (q *request) address(trusted *limits.Prefixes) (addr netip.Addr, unreadable []byte) {
+	ok := true
+	named := q.values[fieldIP]
+	if len(named) > 0 {
+		addr, ok = limits.ParseAddr(named)
+	} else {
+		named = q.values[fieldForwardedFor]
+		addr, ok = limits.ForwardedFor(named, trusted)
+	}
+	if !ok {
+		return netip.Addr{}, named
+	}
+	return addr, nil
 }
 
 // longestRequestID is that of nginx's $request_id, a UUID or any that others make, and no more.
@@ -173,34 +213,17 @@ func (q *request) logged() slog.Attr {
 	return slog.String("request_id", string(id))
 }
 
-// blamed is the header that is missing, or came twice.
+// blamed is the header that is missing, came twice, or is another proxy's.
 func (q *request) blamed(f flaw) string {
 	switch f {
 	case missingMethod:
-		return "X-Original-Method"
+		return q.route.header(fieldMethod)
 	case missingURI:
-		return "X-Original-URI"
+		return cmp.Or(q.route.header(fieldTarget), q.route.header(fieldURL))
+	case wrongRoute:
+		return q.foreign
 	}
 	return q.twice
-}
-
-func (q *request) address(peer netip.Addr, trusted *limits.Prefixes) (addr netip.Addr, known bool) {
-	if real := q.values[fieldRealIP]; len(real) > 0 {
-		if addr, ok := limits.ParseAddr(real); ok {
-			return addr, true
-		}
-		return peer, false
-	}
-	return limits.ForwardedFor(q.values[fieldForwardedFor], peer, trusted)
-}
-
-func firstOf(values ...[]byte) []byte {
-	for _, v := range values {
-		if len(v) > 0 {
-			return v
-		}
-	}
-	return nil
 }
 
 // splitURL cuts http://host/path?query into host and target; a target alone has no host. The host in it
