@@ -281,10 +281,10 @@ func TestTheLogSendsAProxyToItsRoute(t *testing.T) {
 	}
 	const blocked = `level=WARN msg="request blocked: its header is another proxy's" `
 	check(blocked+"route=/nginx header=X-Original-URL "+
-		`cure="send checks with this header, as ingress-nginx writes them, to /ingress"`,
+		`cure="want /ingress, the route for ingress-nginx"`,
 		"/nginx", "X-Original-URL: http://h/api/x")
 	const none = "header=X-Forwarded-Method " +
-		`cure="no route reads the headers of Traefik, Caddy and APISIX: do not send their checks here"`
+		`cure="want no such header: no route is for Traefik, Caddy or APISIX"`
 	check(blocked+"route=/nginx "+none, "/nginx", "X-Original-URI: /healthz", "X-Forwarded-Method: GET")
 	check(blocked+"route=/ingress "+none, "/ingress", "X-Original-URL: http://h/healthz", "X-Forwarded-Method: GET")
 }

@@ -52,7 +52,7 @@ type foreign struct{ header, cure string }
 
 // ofForwardAuth is a header that Traefik, Caddy and APISIX set.
 var ofForwardAuth = foreign{"X-Forwarded-Method",
-	"no route reads the headers of Traefik, Caddy and APISIX: do not send their checks here"}
+	"want no such header: no route is for Traefik, Caddy or APISIX"}
 
 var routes = [...]route{{
 	path: "/nginx",
@@ -66,7 +66,7 @@ var routes = [...]route{{
 		{"X-Request-ID", fieldRequestID},
 	},
 	foreign: []foreign{
-		{"X-Original-URL", "send checks with this header, as ingress-nginx writes them, to /ingress"},
+		{"X-Original-URL", "want /ingress, the route for ingress-nginx"},
 		ofForwardAuth,
 	},
 	// auth_request makes 500 of everything but 2xx, 401 and 403.
