@@ -26,9 +26,11 @@ func TestAHostIsTheOneThatNginxServes(t *testing.T) {
 			t.Errorf("%q: %s, want %s for nginx's $host %q", host, keyOf(host), keyOf(got.body), got.body)
 		}
 	}
-	names := []string{"site.test", "SITE.test", "site", "site..test", ".site.test", "münchen.test", "a_b", "a@b", "a?b", "a#b",
+	names := []string{"site.test", "SITE.test", "site", "site..test", ".site.test", "münchen.test", "a_b", "a@b", "a?b",
+		"a#b",
 		"a/b", "a\\b", "a b", "a\x7fb", "[::1]", "[::1", "::1]", "[]", "a[1]", "[a]b", "[::1].", "", "..", "203.0.113.9"}
-	ends := []string{"", ".", "..", ":", ":80", ".:80", "..:80", ":1:2", "::", ":x:y", ".:1:2", ":80.", ":8.0", ":8..0", ":80/",
+	ends := []string{"", ".", "..", ":", ":80", ".:80", "..:80", ":1:2", "::", ":x:y", ".:1:2", ":80.", ":8.0", ":8..0",
+		":80/",
 		"]:80", ":[x]"}
 	for _, name := range names {
 		for _, end := range ends {
@@ -39,7 +41,8 @@ func TestAHostIsTheOneThatNginxServes(t *testing.T) {
 	}
 	// A client of HTTP/1.0 need not name a host: $host is the server's first name, an expression here.
 	got := n.sendRaw(t, "GET / HTTP/1.0\r\n\r\n")
-	if text := fmt.Sprint(got.status, " ", got.body); text != "200 ~^(?<shop>..+)/x$" || !limits.HostIsValid([]byte(got.body)) {
+	text := fmt.Sprint(got.status, " ", got.body)
+	if text != "200 ~^(?<shop>..+)/x$" || !limits.HostIsValid([]byte(got.body)) {
 		t.Errorf("without a host: %s, valid %v", text, limits.HostIsValid([]byte(got.body)))
 	}
 }

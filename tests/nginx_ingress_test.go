@@ -62,7 +62,8 @@ func TestAClientBehindIngressNginxOpensNoLimit(t *testing.T) {
 	if got := s.sendAll(t, 3, "POST /v1/items?x=1"); got != "200 403 403" {
 		t.Errorf("an honest client: %s, want 200 403 403", got)
 	}
-	for _, forged := range []string{"X-Original-URI: /healthz", "X-Original-URL: http://site.test/healthz", "X-Original-Method: GET",
+	for _, forged := range []string{"X-Original-URI: /healthz", "X-Original-URL: http://site.test/healthz",
+		"X-Original-Method: GET",
 		"X-Original-Host: other.test", "X-Authz-Zone: internal", "X-Real-IP: 192.0.2.1", "X-Forwarded-For: 192.0.2.1",
 		"X-Forwarded-Host: other.test", "X-Forwarded-Uri: /healthz", "X-Forwarded-Method: GET", "Forwarded: for=192.0.2.1",
 		"X-Authz-Status: 200", "X_Original_URL: http://site.test/healthz", "Connection: X-Original-URL, X-Real-IP"} {
@@ -70,7 +71,8 @@ func TestAClientBehindIngressNginxOpensNoLimit(t *testing.T) {
 			t.Errorf("%s: %s, want 403 403", forged, got)
 		}
 	}
-	for _, host := range []string{"site.test:80", "site.test:1:2", "site.test::", "site.test:x:y", "site.test.", "SITE.test.:80"} {
+	hosts := []string{"site.test:80", "site.test:1:2", "site.test::", "site.test:x:y", "site.test.", "SITE.test.:80"}
+	for _, host := range hosts {
 		if got := s.sendAll(t, 1, "POST /v1/items", "Host: "+host); got != "403" {
 			t.Errorf("Host: %s: %s, want 403", host, got)
 		}
@@ -80,8 +82,8 @@ func TestAClientBehindIngressNginxOpensNoLimit(t *testing.T) {
 	}
 }
 
-// ingress-nginx serves the host of a full URL in the request line, and names to authz that of the Host header. A limit by
-// host can be evaded so, a limit by zone cannot: nginx/README.md says to name the site by its zone.
+// ingress-nginx serves the host of a full URL in the request line, and names to authz that of the Host header. A limit
+// by host can be evaded so, a limit by zone cannot: nginx/README.md says to name the site by its zone.
 func TestAZoneNamesTheSiteBehindIngressNginx(t *testing.T) {
 	s := startSite(t, siteConf{limits: ingressLimits, server: ingressNginx("/ingress?zone=web"), http: includesElsewhere})
 	for _, c := range [][2]string{{"/v2/a", "200 403 403"}, {"/v3/a", "200 200 200"}} {
@@ -124,7 +126,8 @@ func TestClientsOnAUnixSocketAreNotNginx(t *testing.T) {
 			{"set_real_ip_from unix:;", "200 200 429", "authz:v1:{ip=203.0.113.1}:one:fw authz:v1:{ip=203.0.113.2}:one:fw"},
 		} {
 			socket := socketDir(t) + "/site.sock"
-			s := startSite(t, siteConf{limits: limits, tcp: tcp, server: closedServer + "listen unix:" + socket + ";" + c.realIP})
+			server := closedServer + "listen unix:" + socket + ";" + c.realIP
+			s := startSite(t, siteConf{limits: limits, tcp: tcp, server: server})
 			s.addr = "unix:" + socket
 			var got []string
 			for _, client := range []int{1, 2, 2} {

@@ -137,7 +137,8 @@ func TestARouteIsMatchedRaw(t *testing.T) {
 	check("/nginx?x=1", "/nginx")
 	check("/nginx/any/thing", "/nginx")
 	check("/ingress?zone=api", "/ingress")
-	for _, target := range []string{"/", "/nginxx", "/ingres", "/ingress-nginx", "/nginx%3f", "/NGINX", "//nginx", "/./nginx", "/nginx#x",
+	for _, target := range []string{"/", "/nginxx", "/ingres", "/ingress-nginx", "/nginx%3f", "/NGINX", "//nginx",
+		"/./nginx", "/nginx#x",
 		"/n%67inx", "/nginx;x", "http://h/nginx", "*"} {
 		check(target, "none")
 	}
@@ -260,7 +261,7 @@ func TestTheLogSaysWhichHeaderIsToBlame(t *testing.T) {
 func TestTheLogSendsAProxyToItsRoute(t *testing.T) {
 	check := func(want, target string, sent ...string) {
 		t.Helper()
-		s := serviceFor(t, tokens)
+		s := serviceFor(t, strings.Replace(tokens, "X-API-Key", "X-Original-URL", 1)) // a limit that reads it changes nothing
 		log, out := lines()
 		s.log = log
 		for range 2 { // one line a minute

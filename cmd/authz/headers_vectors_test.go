@@ -84,7 +84,8 @@ func TestNoHeaderOfAClientSpeaksForAProxy(t *testing.T) {
 				t.Errorf("%s: %s, want that of the proxy's headers alone, %s", at, got, alone)
 			}
 			stranger := &net.TCPAddr{IP: net.IPv4(198, 51, 100, 7)}
-			if got := outcome(stranger, c.line, append(c.proxy, c.client...)...); !strings.HasPrefix(got, "403 ") && got != "404" {
+			got := outcome(stranger, c.line, append(c.proxy, c.client...)...)
+			if !strings.HasPrefix(got, "403 ") && got != "404" {
 				t.Errorf("%s, from a stranger: %s, want it blocked", at, got)
 			}
 		}

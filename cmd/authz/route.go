@@ -116,11 +116,11 @@ func (r *route) reading(set *limits.Set) reading {
 			}
 		}
 	}
-	reading := newReading(r.reads, set, hidden...)
+	reads := slices.Clone(r.reads)
 	for _, f := range r.foreign {
-		reading.add(f.header, int(fieldForeign))
+		reads = append(reads, read{f.header, fieldForeign})
 	}
-	return reading
+	return newReading(reads, set, hidden...)
 }
 
 // routeOf finds the place in routes of a raw request target: the path itself, or followed by "?" or "/".
