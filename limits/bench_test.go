@@ -125,7 +125,7 @@ func TestARequestIsMatchedWithoutAllocating(t *testing.T) {
 	none("Match of all kinds of part", func() { wide.Match(w, n) })
 	none("Match by the hour", func() { now.NowUS += minuteUS * 60; sales.Match(now, o) })
 	none("Target", func() { path, _, _ = Target(path, target) })
-	none("ForwardedFor", func() { ForwardedFor(forwarded, a.IP, trusted) })
+	none("ForwardedFor", func() { ForwardedFor(forwarded, trusted) })
 	if m.show() == "none" || !strings.HasPrefix(n.show(), "limits a{*") {
 		t.Errorf("%s, and %s", m.show(), n.show())
 	}

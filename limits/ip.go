@@ -53,20 +53,20 @@ func portOrNothing(b []byte) bool {
 	return true
 }
 
-// ForwardedFor finds the client in X-Forwarded-For: the last address that is not a trusted proxy's,
-// or the first of all when every one is. At an unreadable one nothing further left can be believed:
-// the peer is returned, and false.
+// ForwardedFor finds the client in X-Forwarded-For: the last address that is not a trusted proxy's, or the first
+// address when all are trusted. The zero Addr stands for no address. An address that cannot be read ends the walk,
+// since nothing left of it can be believed: ok is false then.
 //
-// Whoever calls it has made sure that the peer itself is trusted.
-func ForwardedFor(value []byte, peer netip.Addr, trusted *Prefixes) (netip.Addr, bool) {
+// The caller has checked that the peer itself is trusted.
+func ForwardedFor(value []byte, trusted *Prefixes) (client netip.Addr, ok bool) {
 	if len(bytes.Trim(value, " \t")) == 0 {
-		return peer, true
+		return netip.Addr{}, true
 	}
 	for {
 		comma := bytes.LastIndexByte(value, ',')
 		addr, ok := ParseAddr(value[comma+1:])
 		if !ok {
-			return peer, false
+			return netip.Addr{}, false
 		}
 		if comma < 0 || !trusted.Contains(addr) {
 			return addr, true

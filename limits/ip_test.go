@@ -48,9 +48,10 @@ func TestTheClientIsTheLastHopThatIsNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer := netip.MustParseAddr("10.0.0.5")
+	const none = "invalid IP"
 	check := func(value, want string, wantOK bool) {
 		t.Helper()
-		addr, ok := ForwardedFor([]byte(value), peer, trusted)
+		addr, ok := ForwardedFor([]byte(value), trusted)
 		if addr.String() != want || ok != wantOK {
 			t.Errorf("%q: %s, %v, want %s, %v", value, addr, ok, want, wantOK)
 		}
@@ -59,23 +60,23 @@ func TestTheClientIsTheLastHopThatIsNotTrusted(t *testing.T) {
 	for _, spoofed := range []string{"6.6.6.1", "6.6.6.2", "unknown", "10.9.9.9", "a\x00b", strings.Repeat(":", 10240)} {
 		check(spoofed+", 203.0.113.9, 10.1.2.3", "203.0.113.9", true) // C032: what stands further left counts for nothing
 	}
-	check("203.0.113.9, unknown", "10.0.0.5", false) // C034
-	check("203.0.113.9, ", "10.0.0.5", false)
-	check("203.0.113.9,, 10.1.2.3", "10.0.0.5", false)
-	check("unknown", "10.0.0.5", false)
-	check("203.0.113.9:52241", "203.0.113.9", true)                      // C036
-	check("192.0.2.10, 198.51.100.1, 198.51.100.2", "192.0.2.10", true)  // C037
-	check("10.1.1.1, 10.2.2.2", "10.1.1.1", true)                        // all trusted: the first
-	check("10.1.1.1", "10.1.1.1", true)                                  // likewise
-	check("203.0.113.9 ,\t[2001:db8:ffff::1]:80", "203.0.113.9", true)   // addresses that trusted proxies write
-	check("203.0.113.9, ::ffff:10.0.0.7", "203.0.113.9", true)           // mapped
-	check("203.0.113.9, 192.168.0.1", "203.0.113.9", true)               // trusted as a mapped prefix
-	check("203.0.113.9, fe80::1%eth0", "fe80::1", true)                  // C043, where zone ids are understood
-	check("203.0.113.9, 999.1.1.1", "10.0.0.5", false)                   // C043
-	check("203.0.113.9, 1.2.3", "10.0.0.5", false)                       // C043
-	check("203.0.113.9, "+strings.Repeat(":", 10240), "10.0.0.5", false) // C043
-	check("", "10.0.0.5", true)                                          // an empty header is a missing one
-	check(" \t", "10.0.0.5", true)
+	check("203.0.113.9, unknown", none, false) // C034
+	check("203.0.113.9, ", none, false)
+	check("203.0.113.9,, 10.1.2.3", none, false)
+	check("unknown", none, false)
+	check("203.0.113.9:52241", "203.0.113.9", true)                     // C036
+	check("192.0.2.10, 198.51.100.1, 198.51.100.2", "192.0.2.10", true) // C037
+	check("10.1.1.1, 10.2.2.2", "10.1.1.1", true)                       // all trusted: the first
+	check("10.1.1.1", "10.1.1.1", true)                                 // likewise
+	check("203.0.113.9 ,\t[2001:db8:ffff::1]:80", "203.0.113.9", true)  // addresses that trusted proxies write
+	check("203.0.113.9, ::ffff:10.0.0.7", "203.0.113.9", true)          // mapped
+	check("203.0.113.9, 192.168.0.1", "203.0.113.9", true)              // trusted as a mapped prefix
+	check("203.0.113.9, fe80::1%eth0", "fe80::1", true)                 // C043, where zone ids are understood
+	check("203.0.113.9, 999.1.1.1", none, false)                        // C043
+	check("203.0.113.9, 1.2.3", none, false)                            // C043
+	check("203.0.113.9, "+strings.Repeat(":", 10240), none, false)      // C043
+	check("", none, true)                                               // an empty header is a missing one
+	check(" \t", none, true)
 
 	if nobody, err := ParsePrefixes(nil); err != nil || nobody.Contains(peer) || nobody.Contains(netip.Addr{}) {
 		t.Errorf("an empty list trusts %s, or %v", peer, err)
@@ -97,17 +98,14 @@ func FuzzForwardedFor(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	peer := netip.MustParseAddr("192.0.2.1")
 	f.Fuzz(func(t *testing.T, value []byte) {
-		addr, ok := ForwardedFor(value, peer, trusted)
-		if addr.Is4In6() || addr.Zone() != "" || !addr.IsValid() {
-			t.Fatalf("%q: %s is not canonical", value, addr)
-		}
+		addr, ok := ForwardedFor(value, trusted)
 		hops := bytes.Split(value, []byte(","))
-		if !ok && addr != peer || ok && len(hops) == 1 && trimBlanks(value) == nil && addr != peer {
-			t.Fatalf("%q: %s, want the peer", value, addr)
+		isEmpty := len(bytes.Trim(value, " \t")) == 0
+		if addr.Is4In6() || addr.Zone() != "" || addr.IsValid() != (ok && !isEmpty) || !ok && isEmpty {
+			t.Fatalf("%q: %s, %v", value, addr, ok)
 		}
-		if !ok || len(bytes.Trim(value, " \t")) == 0 {
+		if !addr.IsValid() {
 			return
 		}
 		for i := len(hops) - 1; i >= 0; i-- {

@@ -198,7 +198,7 @@ func (d *draft) value(part partSpec, s string) (canonical, want string) {
 		return "", "a value: an empty one is a missing one"
 	case part.kind == partHost:
 		host := string(appendHost(nil, []byte(s)))
-		if host == "" || strings.Contains(host, "*") {
+		if host == "" || !HostIsValid([]byte(s)) || strings.Contains(host, "*") {
 			return "", "one host such as api.example.com"
 		}
 		return host, ""

@@ -152,6 +152,21 @@ func (m *scratch) readQuery(query []byte) {
 	}
 }
 
+// QueryValue appends the value of the first parameter of a name to dst, both form-decoded.
+func QueryValue(dst, query []byte, name string) []byte {
+	start := len(dst)
+	for len(query) > 0 {
+		var pair []byte
+		pair, query, _ = bytes.Cut(query, []byte("&"))
+		key, value, _ := bytes.Cut(pair, []byte("="))
+		dst = appendDecoded(dst[:start], key)
+		if string(dst[start:]) == name {
+			return appendDecoded(dst[:start], value)
+		}
+	}
+	return dst[:start]
+}
+
 func encoded(b []byte) bool { return bytes.IndexByte(b, '%') >= 0 || bytes.IndexByte(b, '+') >= 0 }
 
 // appendDecoded decodes "+" and "%20"; a "%" without two hex digits stays, as browsers and URL
@@ -170,27 +185,6 @@ func appendDecoded(dst, b []byte) []byte {
 		dst = append(dst, c)
 	}
 	return dst
-}
-
-// appendHost makes a host comparable, as nginx makes its $host: up to the first colon outside brackets, or to the
-// closing bracket; lower case; without one trailing dot.
-func appendHost(dst, host []byte) []byte {
-	start := len(dst)
-	for _, c := range host {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
-	name := dst[start:]
-	if bytes.HasPrefix(name, []byte("[")) {
-		if end := bytes.IndexByte(name, ']'); end >= 0 {
-			name = name[:end+1]
-		}
-	} else if colon := bytes.IndexByte(name, ':'); colon >= 0 {
-		name = name[:colon]
-	}
-	return dst[:start+len(bytes.TrimSuffix(name, []byte(".")))]
 }
 
 func trimBlanks(b []byte) []byte {

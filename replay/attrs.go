@@ -16,6 +16,7 @@ const (
 	noRequest
 	noHTTP
 	badTarget
+	badHost
 	tooLong
 	fromFuture
 	flaws
@@ -23,7 +24,7 @@ const (
 
 func (f flaw) String() string {
 	return [flaws]string{"", "not in this format", "no time", "no request", "not HTTP", "a target that nginx answers with 400",
-		"longer than 1 MiB", "from the future"}[f]
+		"a host that nginx answers with 400", "longer than 1 MiB", "from the future"}[f]
 }
 
 // An attrsReader makes of lines the attributes that the service would have had.
@@ -65,10 +66,14 @@ func (r *attrsReader) read(line []byte, b *bound) (timeUS int64, f flaw) {
 		return 0, f
 	}
 	a := limits.Attrs{Method: method, Zone: v[placeZone], Query: v[placeQuery], Cookie: v[placeCookie], NowUS: timeUS}
-	for _, text := range [...][]byte{v[placeHost], v[placeHTTPHost], host, v[placeServerName]} {
+	// nginx serves the host of a full URL in the request line, whatever the Host header names.
+	for _, text := range [...][]byte{v[placeHost], host, v[placeHTTPHost], v[placeServerName]} {
 		if len(a.Host) == 0 {
 			a.Host = text
 		}
+	}
+	if len(v[placeHost]) == 0 && !limits.HostIsValid(a.Host) { // nginx's $host is valid, whatever a client sent
+		return 0, badHost
 	}
 	if a.Path, f = r.pathOf(target, &a, b); f != flawless {
 		return 0, f

@@ -48,6 +48,10 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 		`1791640536500000  b.example.com /? invalid IP zone= cookie= headers=["" ""]`)
 	check("$msec \"$request\"", `1791640536 "GET http://c.example.com:8080?q=2 HTTP/1.1"`,
 		`1791640536000000 GET c.example.com:8080 /?q=2 invalid IP zone= cookie= headers=["" ""]`)
+	check("$msec \"$request\" $http_host", `1791640536 "GET http://c.example.com/ HTTP/1.1" free.example`,
+		`1791640536000000 GET c.example.com /? invalid IP zone= cookie= headers=["" ""]`)
+	check("$msec $request_uri $http_host $server_name", "1791640536 / - ~^(?<shop>..+)$",
+		`1791640536000000  ~^(?<shop>..+)$ /? invalid IP zone= cookie= headers=["" ""]`)
 	check("$msec \"$uri\" $args|$http_x_api_key|$cookie_s|$authz_zone", "1791640536 \"/a b%/\" q=1|k 1|s1|one",
 		`1791640536000000   /a b%?q=1 invalid IP zone=one cookie=S=s1 headers=["" "k 1"]`)
 	check("$msec $uri|$http_cookie|$cookie_S", "1791640536 /|a=1; S=s2|s1",
@@ -72,6 +76,8 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0 "-" "-"`, "not HTTP")
 	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0 "-" "-"`, "not HTTP")
 	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET /%00 HTTP/1.1" 400 0 "-" "-"`, "a target that nginx answers with 400")
+	check("$msec $request_uri $http_host", "1791640536 / a..b", "a host that nginx answers with 400")
+	check("$msec \"$request\"", `1791640536 "GET http://:80/ HTTP/1.1"`, "a host that nginx answers with 400")
 	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "CONNECT a:443 HTTP/1.1" 400 0 "-" "-"`, "a target that nginx answers with 400")
 	check("combined", `203.0.113.9 - - [now] "GET / HTTP/1.1" 200 0 "-" "-"`, "no time")
 	check("combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1`, "not in this format")

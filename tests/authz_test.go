@@ -220,7 +220,8 @@ func dial(addr string) (net.Conn, error) {
 	return net.Dial("tcp", addr)
 }
 
-// A checker asks an authz as nginx does, over connections that stay open.
+// A checker asks an authz as nginx does, over connections that stay open. Its clients are at 127.0.0.1, unless a header
+// names another address.
 type checker struct {
 	client http.Client
 	addr   string

@@ -111,7 +111,7 @@ func TestHeaderBombsAreAnsweredAndTakeNoMemory(t *testing.T) {
 		"10,000 headers":              {begun + strings.Repeat("a: b\r\n", 10_000) + "\r\n", "200"},
 		"10,000 headers of one name":  {begun + strings.Repeat("X-API-Key: k\r\n", 4_500) + "\r\n", "200"},
 		"10,000 cookies":              {begun + "Cookie: " + pairs(5_000, "c%d=v", "; ") + "\r\n\r\n", "200"},
-		"5,000 hops":                  {begun + "X-Forwarded-For: " + pairs(5_000, "10.0.0.%d", ",") + "\r\n\r\n", "200"},
+		"5,000 hops":                  {begun + "X-Real-IP: " + pairs(5_000, "10.0.0.%d", ",") + "\r\n\r\n", "200"},
 		"60 KB of colons as a client": {begun + "X-Real-IP: " + strings.Repeat(":", 60_000) + "\r\n\r\n", "200"},
 		"a key of 60 KB":              {begun + "X-API-Key: " + strings.Repeat("k", 60_000) + "\r\n\r\n", "200"},
 		"a query of 60 KB":            {strings.Replace(begun, "/a", "/a?"+pairs(6_000, "q%d=%%41", "&"), 1) + "\r\n", "200"},

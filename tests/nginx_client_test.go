@@ -43,7 +43,11 @@ func (n *nginxServer) dial(t testing.TB, addr string) net.Conn {
 	if n.from != "" {
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(n.from)}
 	}
-	c, err := d.Dial("tcp", addr)
+	network := "tcp"
+	if path, isUnix := strings.CutPrefix(addr, "unix:"); isUnix {
+		network, addr = "unix", path
+	}
+	c, err := d.Dial(network, addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,15 +99,18 @@ authz_memory_buckets_dropped_total counter
 authz_panics_total counter
 authz_rejected_requests_total counter
 authz_store_duration_seconds histogram`))
-	counts := regexp.MustCompile(`(?m)^authz_(?:requests|decisions|rule_decisions|key_parts_missing|degraded|store_errors|remembered_refusals|unknown_ip)_total.*$|^authz_limits(?:_last_reload_successful)? .*$`)
+	counts := regexp.MustCompile(`(?m)^authz_(?:requests|decisions|rule_decisions|key_parts_missing|degraded|store_errors|remembered_refusals|unknown_ip|unreadable_ip)_total.*$|^authz_limits(?:_last_reload_successful)? .*$`)
 	same(t, strings.Join(slices.Sorted(slices.Values(counts.FindAllString(pack, -1))), "\n"),
 		strings.Join(slices.Sorted(slices.Values(counts.FindAllString(service, -1))), "\n"))
 }
 
-// A client on a unix socket has no address, which is counted.
+// A client on a unix socket has no address that can be read: all such clients share one bucket, no rule for loopback
+// lets them in, and the log says what to do.
 func TestARequestWithoutAnAddressIsCounted(t *testing.T) {
 	socket := filepath.Join(socketDir(t), "site.sock")
 	s := startPack(t, nil, "", siteConf{limits: `
+		[allow.self]
+		match = { ip = "127.0.0.1" }
 		[limit.one]
 		key = ["ip"]
 		algorithm = "fixed_window"
@@ -126,8 +129,15 @@ func TestARequestWithoutAnAddressIsCounted(t *testing.T) {
 		resp.Body.Close()
 		same(t, fmt.Sprint(resp.StatusCode), fmt.Sprint(want))
 	}
-	same(t, s.sendAll(t, 2, "GET /"), "200 429") // who has one is another client
-	same(t, s.metric(t, "authz_unknown_ip_total"), "2")
+	same(t, s.sendAll(t, 2, "GET /"), "200 200") // a client with an address is another client
+	same(t, s.metric(t, "authz_unreadable_ip_total"), "2")
+	same(t, s.metric(t, "authz_unknown_ip_total"), "0")
+	s.quit(t)
+	const line = `authz: the address of a client cannot be read, "unix:"; it counts as ip=unknown. Where nginx listens on a ` +
+		"unix socket, set_real_ip_from unix: and real_ip_header name the client"
+	if n := strings.Count(s.read(t, "error.log"), line); n != 1 {
+		t.Errorf("%d lines in the log, want one:\n%s", n, s.read(t, "error.log"))
+	}
 }
 
 // A bad file is in the metrics while it lies there, like the service's.

@@ -8,7 +8,7 @@ import (
 	"authz/limits"
 )
 
-// request is a request that `authz explain --json` can read: UTF-8, and an address if any.
+// request is a request that `authz explain --json` can read: UTF-8, a host that nginx accepts, and an address if any.
 func (r dice) request() packRequest {
 	q := r.rawRequest()
 	for _, s := range []*string{&q.method, &q.host, &q.uri, &q.zone} {
@@ -21,6 +21,9 @@ func (r dice) request() packRequest {
 	}
 	if _, ok := limits.ParseAddr([]byte(q.ip)); !ok {
 		q.ip = ""
+	}
+	if !limits.HostIsValid([]byte(q.host)) {
+		q.host = ""
 	}
 	return q
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -35,10 +36,16 @@ type service struct {
 
 	metrics *metrics
 	log     *slog.Logger
-	warned  struct{ ignored, flawed, noAddress, badAddress, rejected, panicked seldom }
+	warned  warned
 	outage  outage
 
 	requests sync.Pool
+}
+
+// warned bounds the warnings, to one a minute of a kind.
+type warned struct {
+	ignored, noAddress, badAddress, rejected, panicked seldom
+	flawed                                             [flaws]seldom
 }
 
 var started = time.Now()
@@ -63,7 +70,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	if q.ignored > 0 {
 		s.ignored(peer, q.ignored)
 	}
-	if f := s.resolve(q, route); f != flawless {
+	if f := s.resolve(q); f != flawless {
 		return decision{verdict: blocked}
 	}
 	if q.rules.set.Schedules() > 0 {
@@ -88,44 +95,56 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 }
 
 // resolve finds the attributes, and says what is strange about them.
-func (s *service) resolve(q *request, route int) flaw {
-	f := q.resolve()
-	switch {
-	case f == flawless:
-		if !q.attrs.IP.IsValid() {
-			s.noAddress(q)
+func (s *service) resolve(q *request) flaw {
+	f, unreadable := q.resolve(s.peers.trusted)
+	if len(unreadable) > 0 {
+		s.metrics.badAddress.Inc()
+		if s.warned.badAddress.now() {
+			s.log.Warn("the address of a client cannot be read; it counts as ip=unknown", "address", shortened(unreadable),
+				"cure", cureOf(unreadable), q.logged())
 		}
-		return f
-	case f == badTarget:
-	case s.warned.flawed.now():
-		why := "request blocked: nginx does not say what it is, see nginx/README.md"
-		if f == wrongRoute {
-			why = "request blocked: this header is not read at " + routes[route].path + ": " + foreign[q.foreign]
-		}
-		s.log.Warn(why, "kind", f.String(), "header", q.blamed(f, route), q.logged())
 	}
-	s.metrics.flawed[f].Inc()
+	if f != flawless {
+		s.metrics.flawed[f].Inc()
+		s.flawed(q, f)
+	} else if len(unreadable) == 0 && !q.attrs.IP.IsValid() {
+		s.metrics.noAddress.Inc()
+		if s.warned.noAddress.now() {
+			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown", q.logged())
+		}
+	}
 	return f
 }
 
-// noAddress counts and logs a request whose client has no address, or one that cannot be read.
-func (s *service) noAddress(q *request) {
-	s.metrics.noAddress.Inc()
-	value := q.values[fieldRealIP]
-	if len(value) == 0 {
-		if s.warned.noAddress.now() {
-			s.log.Warn("request without a client address, it counts as ip=unknown: set X-Real-IP in the proxy", q.logged())
-		}
-		return
-	}
-	if s.warned.badAddress.now() {
-		s.log.Warn("the client address cannot be read, the request counts as ip=unknown: want X-Real-IP $remote_addr in the proxy, "+
-			"and where it listens on a unix socket set_real_ip_from unix: and real_ip_header", "x_real_ip", string(value[:min(len(value), longestAddress)]), q.logged())
+// flawed logs what the proxy does wrong. A target or a host that nginx refuses is the client's doing.
+func (s *service) flawed(q *request, f flaw) {
+	switch {
+	case f == badTarget || f == badHost || !s.warned.flawed[f].now():
+	case f == wrongRoute:
+		s.log.Warn("request blocked: its header is another proxy's", "route", q.route.path, "header", q.foreign,
+			"cure", q.route.cure(q.foreign), q.logged())
+	default:
+		s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(),
+			"header", q.blamed(f), q.logged())
 	}
 }
 
-// longestAddress is how much of an address that cannot be read is logged, in bytes.
-const longestAddress = 64
+// shortened is a text of any length and bytes, for a log that quotes it.
+func shortened(text []byte) string {
+	const most = 64
+	if len(text) > most {
+		return string(text[:most]) + "..."
+	}
+	return string(text)
+}
+
+// cureOf is what makes a client's address readable.
+func cureOf(address []byte) string {
+	if bytes.HasPrefix(address, []byte("unix:")) {
+		return "nginx listens on a unix socket: set_real_ip_from unix: and real_ip_header name the client there"
+	}
+	return "want one address, such as 203.0.113.9, in the proxy's header: X-Real-IP $remote_addr in nginx"
+}
 
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
 func (q *request) denied() decision {

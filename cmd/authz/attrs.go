@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"log/slog"
+	"net/netip"
 	"slices"
 
 	"github.com/valyala/fasthttp"
@@ -20,13 +22,14 @@ type request struct {
 	results []store.Result
 	local   []limits.Check // what the in-memory store is asked when the store cannot answer
 
+	route   *route
 	values  [][]byte // of the fields, then of the headers that limits read
 	twice   string   // the header of a field of onlyOnce that came twice
-	foreign string   // the header of fieldForeign, if one came
-	args    fasthttp.Args
-	ignored int    // headers that only a trusted proxy may send
-	joined  []byte // header lines of one name, put together
+	foreign string   // a header of another proxy
+	ignored int      // headers that only a trusted proxy may send
+	joined  []byte   // header lines of one name, put together
 	path    []byte
+	zone    []byte
 	text    []byte
 	trusted bool // the peer is, that sent it
 	holds   bool // one of service.held is this request's
@@ -40,41 +43,43 @@ const (
 	flawless flaw = iota
 	missingMethod
 	missingURI
-	badTarget // nginx itself answers 400
-	saidTwice // a field of onlyOnce
-	wrongRoute
+	badTarget  // nginx itself answers 400
+	badHost    // likewise
+	saidTwice  // a field of onlyOnce
+	wrongRoute // a header of another proxy
 	flaws
 )
 
 func (f flaw) String() string {
-	return [...]string{"", "no_method", "no_uri", "bad_target", "said_twice", "wrong_route"}[f]
+	return [...]string{"", "no_method", "no_uri", "bad_target", "bad_host", "said_twice", "wrong_route"}[f]
 }
 
-// read takes the attributes out of the headers. Nothing is kept of those that no route and no limit
-// reads.
-func (q *request) read(h *fasthttp.RequestHeader, route int, trustedPeer bool) {
+// read takes the attributes out of the headers of a check at a route. It keeps nothing of those that neither the
+// route nor a limit reads.
+func (q *request) read(h *fasthttp.RequestHeader, at int, trustedPeer bool) {
 	q.begin(q.rules.set)
-	q.trusted = trustedPeer
-	if routes[route].zoneInURL && trustedPeer {
-		defer q.readZone(h.RequestURI())
+	q.route, q.trusted = &routes[at], trustedPeer
+	if q.zone = q.zone[:0]; q.route.zoneInURL {
+		q.zone = zoneIn(q.zone, h.RequestURI())
 	}
+	headers := q.rules.readings[at]
 	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
 			q.begin(q.rules.set)
 			for name, value := range h.AllInOrder() {
-				q.take(route, name, value, trustedPeer)
+				q.take(headers, name, value)
 			}
 			return
 		}
-		q.take(route, name, value, trustedPeer)
+		q.take(headers, name, value)
 	}
 }
 
-// readZone takes the zone out of the URL of the check.
-func (q *request) readZone(target []byte) {
+// zoneIn appends the parameter zone of a request target.
+func zoneIn(dst, target []byte) []byte {
+	target, _, _ = bytes.Cut(target, []byte("#"))
 	_, query, _ := bytes.Cut(target, []byte("?"))
-	q.args.ParseBytes(query)
-	q.values[fieldZone] = q.args.Peek("zone")
+	return limits.QueryValue(dst, query, "zone")
 }
 
 // begin forgets what was read before, and makes room for what set reads.
@@ -86,12 +91,12 @@ func (q *request) begin(set *limits.Set) {
 }
 
 // take reads a header line, if its sender may say that.
-func (q *request) take(route int, name, value []byte, trustedPeer bool) {
-	if !trustedPeer && onlyFromProxies(name) {
+func (q *request) take(headers reading, name, value []byte) {
+	if !q.trusted && onlyFromProxies(name) {
 		q.ignored++
 		return
 	}
-	q.put(q.rules.readings[route].of(name), value)
+	q.put(headers.of(name), value)
 }
 
 // put takes a line of a header; nobody reads nil.
@@ -100,10 +105,10 @@ func (q *request) put(h *header, value []byte) {
 		return
 	}
 	for _, i := range h.values {
-		switch {
-		case i == int(fieldForeign):
+		if i == int(fieldForeign) {
 			q.foreign = h.name
-		case i < int(fields) && onlyOnce[i] && q.values[i] != nil:
+		}
+		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
 			q.twice = h.name
 		}
 		q.values[i] = q.join(i, value)
@@ -128,35 +133,58 @@ func (q *request) join(i int, value []byte) []byte {
 	return append(append(before, separator...), value...)
 }
 
-// resolve makes attributes of the fields. An address that is absent or cannot be read is the zero Addr, unknown:
-// the address of the proxy never stands in for a client's.
-func (q *request) resolve() flaw {
+// resolve makes attributes of the fields. unreadable is what the proxy named as the client's address, if that is no
+// address: the address is unknown then, as it is without any.
+func (q *request) resolve(trusted *limits.Prefixes) (why flaw, unreadable []byte) {
 	f, a := q.values, &q.attrs
-	*a = limits.Attrs{Method: f[fieldMethod], Host: f[fieldHost], Zone: f[fieldZone], Cookie: f[fieldCookie], Headers: f[fields:]}
-	a.IP, _ = limits.ParseAddr(f[fieldRealIP])
+	*a = limits.Attrs{Method: f[fieldMethod], Host: f[fieldHost], Zone: f[fieldZone],
+		Cookie: f[fieldCookie], Headers: f[fields:]}
+	if q.route.zoneInURL {
+		a.Zone = q.zone
+	}
+	a.IP, unreadable = q.address(trusted)
+	target := f[fieldTarget]
 	switch {
 	case q.foreign != "":
-		return wrongRoute
+		return wrongRoute, unreadable
 	case q.twice != "":
-		return saidTwice
+		return saidTwice, unreadable
+	case len(a.Method) == 0:
+		return missingMethod, unreadable
+	case len(target)+len(f[fieldURL]) == 0:
+		return missingURI, unreadable
 	}
-	uri, ok := f[fieldURI], true
+	ok := true
 	if url := f[fieldURL]; len(url) > 0 {
-		if a.Host, uri, ok = splitURL(url); !ok {
-			return badTarget
+		if a.Host, target, ok = splitURL(url); !ok {
+			return badTarget, unreadable
 		}
 	}
-	switch {
-	case len(a.Method) == 0:
-		return missingMethod
-	case len(uri) == 0:
-		return missingURI
+	if !limits.HostIsValid(a.Host) {
+		return badHost, unreadable
 	}
-	if a.Path, a.Query, ok = limits.Target(q.path, uri); !ok {
-		return badTarget
+	if a.Path, a.Query, ok = limits.Target(q.path, target); !ok {
+		return badTarget, unreadable
 	}
 	q.path = a.Path
-	return flawless
+	return flawless, unreadable
+}
+
+// address is the client's address: the zero Addr where the proxy names none, or one that cannot be read. The address
+// of the proxy never stands in for it: a rule for loopback would then hold for everybody.
+func (q *request) address(trusted *limits.Prefixes) (addr netip.Addr, unreadable []byte) {
+	ok := true
+	named := q.values[fieldIP]
+	if len(named) > 0 {
+		addr, ok = limits.ParseAddr(named)
+	} else {
+		named = q.values[fieldForwardedFor]
+		addr, ok = limits.ForwardedFor(named, trusted)
+	}
+	if !ok {
+		return netip.Addr{}, named
+	}
+	return addr, nil
 }
 
 // longestRequestID is that of nginx's $request_id, a UUID or any that others make, and no more.
@@ -185,16 +213,14 @@ func (q *request) logged() slog.Attr {
 	return slog.String("request_id", string(id))
 }
 
-// blamed is the header that is missing, came twice, or is of another route.
-func (q *request) blamed(f flaw, route int) string {
-	switch {
-	case f == missingMethod:
-		return "X-Original-Method"
-	case f == missingURI && routes[route].zoneInURL:
-		return "X-Original-URL"
-	case f == missingURI:
-		return "X-Original-URI"
-	case f == wrongRoute:
+// blamed is the header that is missing, came twice, or is another proxy's.
+func (q *request) blamed(f flaw) string {
+	switch f {
+	case missingMethod:
+		return q.route.header(fieldMethod)
+	case missingURI:
+		return cmp.Or(q.route.header(fieldTarget), q.route.header(fieldURL))
+	case wrongRoute:
 		return q.foreign
 	}
 	return q.twice

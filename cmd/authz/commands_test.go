@@ -254,7 +254,8 @@ limit.total: sliding_counter, 100/10s, cost 1, on_error local
   key   everybody
   redis authz:v1:{total}:total:sc
 `, "--uri=/total")
-	check("exit 0\nblocked: nginx answers 400 to this uri\n", "--uri=/..")
+	check("exit 0\nblocked: nginx answers 400 to this uri or host\n", "--uri=/..")
+	check("exit 0\nblocked: nginx answers 400 to this uri or host\n", "--host=a..b")
 	check("exit 1\nauthz: --header=x: want NAME: VALUE\n", "-H", "x")
 	// lines of one name are one value, in whatever spelling
 	check(`exit 0

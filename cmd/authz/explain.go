@@ -87,12 +87,14 @@ func (f *explainCmd) Run(c *console) error {
 	case err != nil:
 		return err
 	case !readable:
-		fmt.Fprintln(c.out, "blocked: nginx answers 400 to this uri")
+		fmt.Fprintln(c.out, nginxRefuses)
 	default:
 		tell(c.out, &m, nowUS)
 	}
 	return nil
 }
+
+const nginxRefuses = "blocked: nginx answers 400 to this uri or host"
 
 // explainLines answers each line of c.in with one of c.out.
 func explainLines(set *limits.Set, c *console) error {
@@ -168,7 +170,7 @@ func (q *question) match(set *limits.Set, nowUS int64, m *limits.Match) (readabl
 		}
 	}
 	path, query, ok := limits.Target(nil, []byte(q.URI))
-	if !ok {
+	if !ok || !limits.HostIsValid([]byte(q.Host)) {
 		return false, nil
 	}
 	var r request

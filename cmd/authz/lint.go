@@ -110,6 +110,9 @@ func lint(conf []*nginx.Directive, headers []string) []finding {
 			w.drops(l)
 			w.twice(l, check)
 			w.checkLocation(check)
+			if check.sends()["x-real-ip"] == "$remote_addr" {
+				w.unixClients(l)
+			}
 		case l.up.check().isOurs():
 			w.add(l.own("auth_request")[0], "auth_request in %s is asked instead of that of %s, and authz is not; want it in an inner server{} to which this one passes the request", l, l.up)
 		}

@@ -159,6 +159,7 @@ func (w *linter) pack(l *level) {
 	switch {
 	case d == nil || l.server == nil:
 	case asksPack.MatchString(d.Lua):
+		w.unixClients(l)
 		w.postponed(l)
 		w.answered(l, nil, "access_by_lua_block { }")
 	case at == l && d.Name() == "access_by_lua_block" && strings.TrimSpace(d.Lua) != "":

@@ -155,20 +155,35 @@ func (l *level) check() *level {
 	return l.server.meets(uri)
 }
 
-// isOurs says whether the check asks authz. No check does not.
-func (l *level) isOurs() bool { return l.route() != "" }
+// isOurs says whether the check asks authz, at one of its routes. No check does not.
+func (l *level) isOurs() bool {
+	route, _ := l.asks()
+	return route != nil
+}
 
-// route is the path at which the check asks authz; "" if it asks something else, or there is no check.
-func (l *level) route() string {
+// asks is the route that the check asks, nil if it asks none, and the URL with that route.
+func (l *level) asks() (*route, string) {
 	if l == nil {
-		return ""
+		return nil, ""
 	}
 	for _, pass := range l.own("proxy_pass") {
-		if _, path := l.upstreamOf(pass); routeOf([]byte(path)) >= 0 {
-			return routes[routeOf([]byte(path))].path
+		_, path := l.upstreamOf(pass)
+		if at := routeOf([]byte(path)); at >= 0 {
+			return &routes[at], path
 		}
 	}
-	return ""
+	return nil, ""
+}
+
+// sends are the headers that nginx sets in a check, by their names in lower case.
+func (l *level) sends() map[string]string {
+	sent := map[string]string{}
+	for _, d := range l.inForce("proxy_set_header") {
+		if len(d.Words) == 3 {
+			sent[strings.ToLower(d.Words[1])] = d.Words[2]
+		}
+	}
+	return sent
 }
 
 // upstreamOf is whom a proxy_pass of the level asks, and for what. What is in a variable may stand in a set beside it.

@@ -16,24 +16,20 @@ func (w *linter) client(l *level) {
 			w.add(d, "set_real_ip_from %s believes everybody: a client that reaches nginx itself chooses its address; want the addresses of the proxy in front", d.Words[1])
 		}
 	}
-	for _, d := range l.own("listen") {
-		from := l.inForce("set_real_ip_from")
-		believed := slices.ContainsFunc(from, func(d *nginx.Directive) bool { return d.Words[1] == "unix:" })
-		if strings.HasPrefix(d.Words[1], "unix:") && l.isChecked() && !(believed && len(l.inForce("real_ip_header")) > 0) {
-			w.add(d, "listen %s: every client's address is unix: there, and all share the key ip=unknown; want set_real_ip_from unix: and real_ip_header of the proxy in front", d.Words[1])
-		}
-	}
 	if header := l.inForce("real_ip_header"); l.Name() != "http" && len(header) > 0 && len(l.inForce("set_real_ip_from")) == 0 {
 		w.add(header[0], "real_ip_header without set_real_ip_from: it does nothing, and every client is the proxy in front; want set_real_ip_from ADDRESSES of that proxy")
 	}
 }
 
-// isChecked says whether a check of authz, or its module, decides about requests of the level or of one below.
-func (l *level) isChecked() bool {
-	if d, _ := l.lua(); d != nil && asksPack.MatchString(d.Lua) || l.check().isOurs() {
-		return true
+// unixClients looks for a unix socket that clients come through: they have no address there but by a header.
+func (w *linter) unixClients(l *level) {
+	fromUnix := func(d *nginx.Directive) bool { return d.Words[1] == "unix:" }
+	for _, d := range l.server.own("listen") {
+		if strings.HasPrefix(d.Words[1], "unix:") && !slices.ContainsFunc(l.inForce("set_real_ip_from"), fromUnix) {
+			w.add(d, "listen %s: no client has an address there, and all share the bucket ip=unknown; "+
+				"want set_real_ip_from unix: and the real_ip_header of the proxy in front", d.Words[1])
+		}
 	}
-	return slices.ContainsFunc(l.below, (*level).isChecked)
 }
 
 // limitReq looks for what nginx's own limiter does not mean.
@@ -84,33 +80,46 @@ func number(d *nginx.Directive, name string) int {
 func (w *linter) checkLocation(l *level) {
 	at := l.Directive
 	pass := l.own("proxy_pass")[0]
-	sent := map[string]string{}
-	for _, d := range l.inForce("proxy_set_header") {
-		if len(d.Words) == 3 {
-			sent[strings.ToLower(d.Words[1])] = d.Words[2]
-		}
-	}
-	has := func(name string) bool { return sent[name] != "" }
-	if !has("x-original-method") {
-		w.add(at, "%s sends no X-Original-Method: authz blocks what has none; want proxy_set_header X-Original-Method $request_method;", l)
-	}
-	switch ingress := l.route() == "/ingress"; {
-	case ingress && !has("x-original-url"):
-		w.add(at, "%s sends no X-Original-URL: authz blocks what has none at /ingress; want proxy_set_header X-Original-URL $scheme://$http_host$request_uri;", l)
-	case !ingress && has("x-original-url"):
-		w.add(at, "%s sends X-Original-URL to %s, which authz blocks; want X-Original-URI $request_uri and X-Original-Host $host, or /ingress in proxy_pass", l, l.route())
-	case !ingress && !has("x-original-uri"):
-		w.add(at, "%s sends no X-Original-URI: authz blocks what has none; want proxy_set_header X-Original-URI $request_uri;", l)
-	}
-	if !has("x-real-ip") {
-		w.add(at, "%s sends no X-Real-IP: every client shares the key ip=unknown; want proxy_set_header X-Real-IP $remote_addr;", l)
-	}
+	sent := l.sends()
+	w.ownHeaders(l, sent)
 	w.values(l)
 	w.body(l, at, sent)
 	w.forwards(l, at, sent)
 	w.keepalive(l, pass, sent)
 	w.times(l, pass)
 	w.dead(l)
+}
+
+// wantValues is what nginx knows, for the fields that a route reads, in the order of the findings.
+var wantValues = []struct {
+	field       field
+	value, what string
+}{
+	{fieldMethod, "$request_method", "authz blocks what has none"},
+	{fieldTarget, "$request_uri", "authz blocks what has none"},
+	{fieldURL, "$scheme://$http_host$request_uri", "authz blocks what has none"},
+	{fieldIP, "$remote_addr", "every client is ip=unknown, in one bucket"},
+}
+
+// ownHeaders looks for the headers that the route of a check reads, and for those of another proxy.
+func (w *linter) ownHeaders(l *level, sent map[string]string) {
+	route, _ := l.asks()
+	isForeign := false
+	for _, f := range route.foreign {
+		if sent[strings.ToLower(f.header)] == "" {
+			continue
+		}
+		isForeign = true
+		w.add(l.Directive, "%s sends %s, another proxy's header, and authz blocks it at %s; %s",
+			l, f.header, route.path, f.cure)
+	}
+	for _, want := range wantValues {
+		name := route.header(want.field)
+		isTarget := want.field == fieldTarget || want.field == fieldURL
+		if name != "" && sent[strings.ToLower(name)] == "" && !(isTarget && isForeign) {
+			w.add(l.Directive, "%s sends no %s: %s; want proxy_set_header %s %s;", l, name, want.what, name, want.value)
+		}
+	}
 }
 
 // twice looks for a request that nginx has checked again after it has looked for files.
@@ -133,18 +142,21 @@ func (w *linter) twice(l, check *level) {
 
 // values looks at what the check is told of the request: it has to be what nginx knows, not what the client says.
 func (w *linter) values(l *level) {
+	known := map[string]string{"x-original-method": "$request_method", "x-original-host": "$host", "x-authz-zone": "$authz_zone"}
 	for _, d := range l.inForce("proxy_set_header") {
 		if len(d.Words) != 3 {
 			continue
 		}
 		name, value := strings.ToLower(d.Words[1]), d.Words[2]
+		isTarget := name == "x-original-uri" || name == "x-original-url"
 		switch {
-		case (name == "x-original-uri" || name == "x-original-url") && (value == "$uri" || value == "$document_uri"):
+		case isTarget && (strings.HasSuffix(value, "$uri") || strings.HasSuffix(value, "$document_uri")):
 			w.add(d, "%s %s is the check's own path, whatever was asked for; want $request_uri", d.Words[1], value)
 		case name == "x-real-ip" && strings.HasPrefix(value, "$http_"):
-			w.add(d, "%s %s is what the client says: it chooses its address; want $remote_addr, and real_ip_header with set_real_ip_from if a proxy is in front", d.Words[1], value)
-		case (name == "x-original-method" || name == "x-authz-zone") && strings.HasPrefix(value, "$http_"):
-			w.add(d, "%s %s is what the client says; want %s", d.Words[1], value, map[string]string{"x-original-method": "$request_method", "x-authz-zone": "$authz_zone"}[name])
+			w.add(d, "%s %s is what the client says: it chooses its address; want $remote_addr, and real_ip_header with "+
+				"set_real_ip_from if a proxy is in front", d.Words[1], value)
+		case known[name] != "" && strings.HasPrefix(value, "$http_"):
+			w.add(d, "%s %s is what the client says; want %s", d.Words[1], value, known[name])
 		}
 	}
 }
@@ -161,39 +173,39 @@ func (w *linter) body(l *level, at *nginx.Directive, sent map[string]string) {
 	}
 }
 
-// forwards looks for headers that limits read and the check is not handed.
+// forwards looks for headers that limits read and the check is not handed. A route that reads nothing of what a client
+// may send is handed all of it.
 func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string) {
+	route, url := l.asks()
 	all := l.arg("proxy_pass_request_headers", "on") != "off"
-	if all {
-		w.add(at, "%s hands on all that the client sent: 64 KB of it are too much, and it may say what only nginx should; want proxy_pass_request_headers off;", l)
+	if all && route.header(fieldHost) != "" {
+		w.add(at, "%s hands on all that the client sent: 64 KB of it are too much, and it may say what only nginx should; "+
+			"want proxy_pass_request_headers off;", l)
 	}
 	for _, name := range w.headers {
-		want := "$http_" + strings.ReplaceAll(name, "-", "_")
-		fromNginx := true
-		switch name {
-		case "x-authz-zone":
-			want = "$authz_zone"
-		case "x-original-host":
-			want = "$host"
-		case "host":
-		default:
-			fromNginx = false
+		w.forward(l, at, name, sent, all, url)
+	}
+}
+
+func (w *linter) forward(l *level, at *nginx.Directive, name string, sent map[string]string, all bool, url string) {
+	route, _ := l.asks()
+	fromNginx := map[string]string{"x-authz-zone": "$authz_zone", "x-original-host": "$host", "host": ""}
+	want, isNginx := fromNginx[name]
+	want = cmp.Or(want, "$http_"+strings.ReplaceAll(name, "-", "_"))
+	value, isSet := sent[name]
+	switch {
+	case name == "x-authz-zone" && route.zoneInURL:
+		if len(zoneIn(nil, []byte(url))) == 0 {
+			w.add(at, "%s names no zone, which a limit reads; want ?zone=NAME at the end of its proxy_pass", l)
 		}
-		value, isSet := sent[name]
-		switch {
-		case isSet && value != "" || !isSet && all && !fromNginx:
-		case name == "x-original-host" && l.route() == "/ingress": // the URL has it
-		case name == "x-authz-zone" && l.route() == "/ingress":
-			if !strings.Contains(l.own("proxy_pass")[0].Words[1], "zone=") {
-				w.add(at, "%s names no zone, which a limit reads; want /ingress?zone=NAME in proxy_pass", l)
-			}
-		case name == "host":
-			w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
-		case !isVariable(name):
-			w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
-		default:
-			w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, canonical(name), canonical(name), want)
-		}
+	case name == "x-original-host" && route.header(fieldURL) != "":
+	case isSet && value != "" || !isSet && all && !isNginx:
+	case name == "host":
+		w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
+	case !isVariable(name):
+		w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
+	default:
+		w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, canonical(name), canonical(name), want)
 	}
 }
 

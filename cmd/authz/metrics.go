@@ -31,6 +31,7 @@ type metrics struct {
 	rejected    *prometheus.CounterVec
 	ignored     prometheus.Counter
 	noAddress   prometheus.Counter
+	badAddress  prometheus.Counter
 	panics      prometheus.Counter
 	adminDenied prometheus.Counter
 	reloaded    prometheus.Gauge
@@ -74,7 +75,9 @@ func newMetrics() *metrics {
 	for _, kind := range store.Kinds {
 		m.storeErrors.WithLabelValues(kind)
 	}
-	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because nothing can be made of them: the proxy does not say what they are (no_method, no_uri) or says it twice (said_twice), or the client asks for what nginx answers 400 to (bad_target).", "kind")
+	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because nothing can be made of them: the proxy "+
+		"does not say what they are (no_method, no_uri), says it twice (said_twice) or is another proxy than the route is "+
+		"for (wrong_route), or nginx answers 400 to the target or the host (bad_target, bad_host).", "kind")
 	for f := flawless + 1; f < flaws; f++ {
 		m.flawed[f] = flawed.WithLabelValues(f.String())
 	}
@@ -83,7 +86,9 @@ func newMetrics() *metrics {
 		m.rejected.WithLabelValues(kind)
 	}
 	m.ignored = m.counter("authz_ignored_headers_total", "Headers that only a trusted proxy may send, from other peers.")
-	m.noAddress = m.counter("authz_unknown_ip_total", "Requests whose client address is missing or cannot be read; they count as ip=unknown.")
+	m.noAddress = m.counter("authz_unknown_ip_total", "Requests without any client address.")
+	m.badAddress = m.counter("authz_unreadable_ip_total",
+		"Requests whose client address cannot be read, such as unix:; they count as ip=unknown.")
 	m.panics = m.counter("authz_panics_total", "Requests answered as unavailable because of a bug in authz.")
 	m.adminDenied = m.counter("authz_admin_denied_total", "Writes on the admin listener that were refused: without the token, with a wrong one, or sent by a page of another site.")
 	m.reloaded = m.gauge("authz_limits_last_reload_successful", "Whether the last load of the limits succeeded.")

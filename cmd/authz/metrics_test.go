@@ -69,7 +69,7 @@ func TestMetricsCountWhatEachLimitSaid(t *testing.T) {
 	answers(t, s, "X-Original-URI: /c", "X-Real-IP: unknown")
 	answers(t, s, "X-Real-IP: 203.0.113.9")
 	got := shown(t, s, "authz_requests", "authz_decisions", "authz_rule", "authz_key_parts", "authz_flawed_requests_total{kind=\"no_uri\"",
-		"authz_unknown_ip", "authz_store_duration_seconds_count", "authz_limits ", "authz_limits_last_reload_successful", "authz_held")
+		"authz_unreadable", "authz_store_duration_seconds_count", "authz_limits ", "authz_limits_last_reload_successful", "authz_held")
 	want := `authz_decisions_total{limit="a",verdict="admitted"} 2
 authz_decisions_total{limit="a",verdict="blocked"} 0
 authz_decisions_total{limit="a",verdict="limited"} 1
@@ -100,7 +100,7 @@ authz_rule_decisions_total{rule="c",verdict="admitted"} 1
 authz_rule_decisions_total{rule="c",verdict="blocked"} 2
 authz_rule_decisions_total{rule="never",verdict="blocked"} 0
 authz_store_duration_seconds_count 3
-authz_unknown_ip_total 1
+authz_unreadable_ip_total 1
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -177,7 +177,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 	out.Reset()
 	s.handle(ctx)
 	check("authz_unknown_ip", "authz_unknown_ip_total 1\n")
-	if want := "level=WARN msg=\"request without a client address, it counts as ip=unknown: set X-Real-IP in the proxy\"\n"; out.String() != want {
+	if want := "level=WARN msg=\"request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown\"\n"; out.String() != want {
 		t.Errorf("logged\n%swant\n%s", out, want)
 	}
 

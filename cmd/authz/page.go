@@ -136,7 +136,7 @@ func (a *admin) explain(r *http.Request, s *pageView) (*shownExplanation, error)
 		return nil, err
 	}
 	if !readable {
-		return &shownExplanation{Verdict: "blocked: nginx answers 400 to this uri"}, nil
+		return &shownExplanation{Verdict: nginxRefuses}, nil
 	}
 	var text strings.Builder
 	tell(&text, &m, nowUS)

@@ -17,7 +17,7 @@ import (
 func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
 	var q request
 	if f := f.asked(set, nowUS, &q); f != flawless {
-		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.attrs.Method, q.values[fieldURI])
+		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.attrs.Method, q.values[fieldTarget])
 	}
 	set.Match(&q.attrs, &q.match)
 	what := fmt.Sprintf("%s %s of host %s", q.attrs.Method, q.attrs.Path, q.attrs.Host)
@@ -53,9 +53,9 @@ func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
 		return badTarget
 	}
 	q.rules = &rules{set: set}
-	q.rules.readings[0] = newReading(routes[0].reads, set)
+	q.rules.readings[0] = routes[0].reading(set)
 	q.read(&h, 0, true)
-	why := q.resolve()
+	why, _ := q.resolve(new(limits.Prefixes))
 	q.attrs.NowUS = nowUS
 	if !f.Direct {
 		q.attrs.IP, q.attrs.Zone = netip.Addr{}, nil

@@ -1,88 +1,127 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"authz/limits"
 )
 
-// A field is what a header says about the request that is asked about.
+// A field is what a header says about the request.
 type field uint8
 
 const (
-	fieldMethod field = iota
-	fieldURI
-	fieldURL
-	fieldHost
-	fieldRealIP
+	fieldMethod       field = iota
+	fieldTarget             // path and query
+	fieldURL                // a whole URL: host, path and query
+	fieldHost               // a host alone
+	fieldIP                 // one address
+	fieldForwardedFor       // addresses, each added by the next proxy
 	fieldZone
-	fieldForeign // a header that another kind of proxy sends: this is the wrong route
 	fieldCookie
 	fieldRequestID
+	fieldForeign // another proxy's own header
 	fields
 )
 
-// onlyOnce are the fields that a proxy sets to one value. A second line of one means that a client's
-// own was let through, and nobody can tell which is which.
-var onlyOnce = [fields]bool{fieldMethod: true, fieldURI: true, fieldURL: true, fieldHost: true, fieldZone: true}
+// onlyOnce are the fields that a proxy sets to one value. A second line of one is a client's own that was let
+// through, and cannot be told from the proxy's.
+var onlyOnce = [fields]bool{fieldMethod: true, fieldTarget: true, fieldURL: true, fieldHost: true, fieldZone: true}
 
-// A route is a URL that a proxy asks: the headers in which that proxy describes the request, and the answers that it
-// understands. A route reads no header that its proxy merely lets through: such a header is the client's.
+// A route is a URL that a proxy asks: what the proxy says of a request, and the statuses that it understands.
+//
+// A route reads only headers that its proxy always sets. A header that the proxy merely lets through is the client's,
+// and opens every limit.
 type route struct {
 	path      string
 	reads     []read
-	zoneInURL bool // the zone is ?zone= of the URL that the operator has written
+	zoneInURL bool // the parameter zone of the route's own URL is the zone
+	foreign   []foreign
 	status    [verdicts]int
 }
 
-// A read is a header, its name as net/textproto spells it, and what it says.
+// A read is a header, and the field that it is.
 type read struct {
 	header string
 	field  field
 }
 
-// Headers that tell one kind of proxy from another.
-const (
-	ingressURL    = "X-Original-Url"
-	forwardMethod = "X-Forwarded-Method"
-)
+// A foreign header comes from another proxy than the route's. A request with one is malformed: that proxy lets the
+// client send the headers of this route.
+type foreign struct{ header, cure string }
 
-// foreign says what is right for a header that another kind of proxy sends.
-var foreign = map[string]string{
-	ingressURL:    "ingress-nginx sends it, want /ingress in the URL of the check",
-	forwardMethod: "Traefik, Caddy and APISIX send it, and there is no route for them yet",
-}
+// ofForwardAuth is a header that Traefik, Caddy and APISIX set.
+var ofForwardAuth = foreign{"X-Forwarded-Method",
+	"want no such header: no route is for Traefik, Caddy or APISIX"}
 
 var routes = [...]route{{
 	path: "/nginx",
 	reads: []read{
 		{"X-Original-Method", fieldMethod},
-		{"X-Original-Uri", fieldURI},
+		{"X-Original-URI", fieldTarget},
 		{"X-Original-Host", fieldHost},
-		{"X-Real-Ip", fieldRealIP},
+		{"X-Real-IP", fieldIP},
 		{"X-Authz-Zone", fieldZone},
-		{ingressURL, fieldForeign},
-		{forwardMethod, fieldForeign},
 		{"Cookie", fieldCookie},
-		{"X-Request-Id", fieldRequestID},
+		{"X-Request-ID", fieldRequestID},
 	},
-	status: authRequest,
+	foreign: []foreign{
+		{"X-Original-URL", "want /ingress, the route for ingress-nginx"},
+		ofForwardAuth,
+	},
+	// auth_request makes 500 of everything but 2xx, 401 and 403.
+	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
 }, {
+	// ingress-nginx hands on every other header as the client sent it: X-Request-ID too.
 	path: "/ingress",
 	reads: []read{
 		{"X-Original-Method", fieldMethod},
-		{ingressURL, fieldURL},
-		{"X-Real-Ip", fieldRealIP},
-		{forwardMethod, fieldForeign},
+		{"X-Original-URL", fieldURL},
+		{"X-Real-IP", fieldIP},
 		{"Cookie", fieldCookie},
-		{"X-Request-Id", fieldRequestID},
 	},
 	zoneInURL: true,
-	status:    authRequest,
+	foreign:   []foreign{ofForwardAuth},
+	status:    [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
 }}
 
-// authRequest are the answers for nginx's auth_request, which makes 500 of everything but 2xx, 401 and 403.
-var authRequest = [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403}
+// header is the name of the header that a field is read from, "" if the route reads none.
+func (r *route) header(f field) string {
+	for _, read := range r.reads {
+		if read.field == f {
+			return read.header
+		}
+	}
+	return ""
+}
+
+// cure is what to do about a foreign header.
+func (r *route) cure(header string) string {
+	for _, f := range r.foreign {
+		if f.header == header {
+			return f.cure
+		}
+	}
+	return ""
+}
+
+// reading is what the route takes from headers, and what the limits of set take. A limit reads the own header of
+// another route as absent: on this route it is the client's.
+func (r *route) reading(set *limits.Set) reading {
+	var hidden []string
+	for i := range routes {
+		for _, other := range routes[i].reads {
+			if onlyFromProxies([]byte(other.header)) && r.header(other.field) != other.header {
+				hidden = append(hidden, strings.ToLower(other.header))
+			}
+		}
+	}
+	reads := slices.Clone(r.reads)
+	for _, f := range r.foreign {
+		reads = append(reads, read{f.header, fieldForeign})
+	}
+	return newReading(reads, set, hidden...)
+}
 
 // routeOf finds the place in routes of a raw request target: the path itself, or followed by "?" or "/".
 // It is -1 for any other.
@@ -108,13 +147,15 @@ type header struct {
 	values      []int
 }
 
-// newReading is for a route's reads, and the headers that set reads.
-func newReading(reads []read, set *limits.Set) (r reading) {
+// newReading is for the reads of a route, and for the headers that set reads but those that are hidden from it.
+func newReading(reads []read, set *limits.Set, hidden ...string) (r reading) {
 	for _, read := range reads {
 		r.add(read.header, int(read.field))
 	}
 	for i, name := range set.HeaderNames() {
-		r.add(canonical(name), int(fields)+i)
+		if !slices.Contains(hidden, name) {
+			r.add(canonical(name), int(fields)+i)
+		}
 	}
 	return r
 }

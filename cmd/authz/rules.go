@@ -18,7 +18,7 @@ type rules struct {
 func newRules(set *limits.Set, m *metrics) *rules {
 	r := &rules{set: set, deny: m.ofRules(set.Rules(limits.Deny), blocked), allow: m.ofRules(set.Rules(limits.Allow), admitted)}
 	for i := range routes {
-		r.readings[i] = newReading(routes[i].reads, set)
+		r.readings[i] = routes[i].reading(set)
 	}
 	for _, l := range set.Limits() {
 		r.counters = append(r.counters, m.forLimit(l))

@@ -197,8 +197,8 @@ func forwarded(names []string) (lines string, err error) {
 		case "host":
 			lines += "    proxy_set_header Host $authz_http_host;\n"
 			continue
-		case "connection", "content-length", "transfer-encoding", "expect", "x-original-url":
-			wrong = append(wrong, fmt.Errorf("header:%s: it is nginx's own in a check, and cannot be the client's: want another header", name))
+		case "connection", "content-length", "transfer-encoding", "expect", "x-original-url", "x-forwarded-method":
+			wrong = append(wrong, fmt.Errorf("header:%s: it is a proxy's own in a check, and cannot be the client's: want another header", name))
 		}
 		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", canonical(name), strings.ReplaceAll(name, "-", "_"))
 	}

@@ -32,7 +32,7 @@ func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
 	check("map $http_host $authz_http_host { \"\" none; default $http_host; }\nproxy_set_header Host $authz_http_host;\nproxy_set_header User-Agent $http_user_agent;", limit(`key = ["header:Host", "header:X-Real-IP"]`)+"[deny.bots]\nmatch = { header = { User-Agent = \"*bot*\" } }\n")
 	check("# In the location that limits call zone \"export\": set $authz_zone \"export\";", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"export\" }\n")
 	check("# In a location that limits call by zone = \"e*\": set $authz_zone to a name that it meets.", limit(`key = ["zone"]`)+"[allow.x]\nmatch = { zone = \"e*\" }\n")
-	check("authz: snippet: header:content-length: it is nginx's own in a check, and cannot be the client's: want another header", limit(`key = ["header:Content-Length"]`))
+	check("authz: snippet: header:content-length: it is a proxy's own in a check, and cannot be the client's: want another header", limit(`key = ["header:Content-Length"]`))
 	check("authz: snippet: header:x.plan: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -\n"+
 		"header:x_key: nginx has no variable for it, and hands on none with _: want a name of letters, digits and -", limit(`key = ["header:X.Plan", "header:X_Key"]`))
 }
@@ -96,4 +96,16 @@ func TestASnippetIsForWhatCanBe(t *testing.T) {
 	usage("--policy is not for nginx", "--policy=/a")
 	usage("--upstream is not for openresty", "--for=openresty", "--upstream=a:1")
 	usage("--dead is not for openresty", "--for=openresty", "--dead=open")
+}
+
+// A check that forwards a header of another proxy would be blocked each time that a client sends it.
+func TestASnippetForwardsNoHeaderOfAnotherProxy(t *testing.T) {
+	for _, name := range []string{"X-Original-URL", "X-Forwarded-Method"} {
+		file := writeFile(t, "limits.toml", strings.Replace(tokens, "X-API-Key", name, 1))
+		want := "exit 1\nauthz: snippet: header:" + strings.ToLower(name) +
+			": it is a proxy's own in a check, and cannot be the client's: want another header\n"
+		if got := command(t, "", "", "snippet", file); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
 }

@@ -26,16 +26,16 @@ local _M = {}
 
 _M._VERSION = "0.1.0"
 
--- A line of the error log every half a minute, or after so many seconds, for each kind of trouble, however many
+-- A line of the error log every half a minute, or every period, for each kind of trouble, however many
 -- requests have it.
-local function log_seldom(self, kind, text, seconds)
+local function log_seldom(self, kind, text, period)
+    period = period or 30
     local now = ngx.now()
     if now < (self.logged[kind] or 0) then -- known here, where a full dict forgets it
         return
     end
-    seconds = seconds or 30
-    self.logged[kind] = now + seconds
-    if self.shdict.dict:add("\0logged|" .. kind, true, seconds) then
+    self.logged[kind] = now + period
+    if self.shdict.dict:add("\0logged|" .. kind, true, period) then
         ngx.log(ngx.ERR, "authz: ", text)
     end
 end
@@ -154,14 +154,24 @@ local function decide_checks(self, set, checks)
     return decide(self, rest, self.shdict:take(nil, rest))
 end
 
+-- Counts a request whose $remote_addr is no address, as on a unix socket. Logs what to do, once a minute.
+local function note_no_address(self, text)
+    if not text or text == "" then
+        self.metrics:unknown_ip()
+        return
+    end
+    self.metrics:unreadable_ip()
+    log_seldom(self, "address", format("the address of a client cannot be read, %q; it counts as ip=unknown. "
+        .. "Where nginx listens on a unix socket, set_real_ip_from unix: and real_ip_header name the client",
+        text:sub(1, 64)), 60)
+end
+
 -- Decides the request, which has this target, by the set of limits.
 local function decide_request(self, set, target)
-    local m = set:match(attrs.of_request(target))
+    local asked = attrs.of_request(target)
+    local m = set:match(asked)
     if not m.address then
-        self.metrics:unknown_ip()
-        log_seldom(self, "unknown_ip", format("the client address %q cannot be read, the request counts as ip=unknown: "
-            .. "where nginx listens on a unix socket, want set_real_ip_from unix: and real_ip_header",
-            variable("remote_addr") or ""), 60)
+        note_no_address(self, asked.ip)
     end
     for i = 1, #m.missing do
         self.metrics:missing(m.missing[i])

@@ -31,6 +31,7 @@ local DEGRADED = labelled("authz_degraded_total", "on_error", {"allow", "local",
 local STORE_ERRORS = labelled("authz_store_errors_total", "kind", KINDS)
 local DICT_WRITES = labelled("authz_dict_writes_total", "event", {"evicted", "full"})
 local REMEMBERED, UNKNOWN_IP = "authz_remembered_refusals_total", "authz_unknown_ip_total"
+local UNREADABLE_IP = "authz_unreadable_ip_total"
 
 local _M = {}
 _M.__index = _M
@@ -133,6 +134,11 @@ end
 --- Counts a request without any client address.
 function _M:unknown_ip()
     add(self, UNKNOWN_IP)
+end
+
+--- Counts a request whose client address cannot be read.
+function _M:unreadable_ip()
+    add(self, UNREADABLE_IP)
 end
 
 --- Counts a request that on_error decided.
@@ -239,6 +245,8 @@ function _M:text(policy)
     show(REMEMBERED, "Requests refused without asking Redis, which had refused the like before and said for "
         .. "how long.", {REMEMBERED})
     show(UNKNOWN_IP, "Requests without any client address.", {UNKNOWN_IP})
+    show(UNREADABLE_IP, "Requests whose client address cannot be read, such as unix:; they count as "
+        .. "ip=unknown.", {UNREADABLE_IP})
     show("authz_dict_writes_total", "Writes for which the shared dict dropped other buckets, or had no room.",
         DICT_WRITES)
     lines[#lines + 1] = ""

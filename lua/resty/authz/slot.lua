@@ -106,8 +106,8 @@ local function read_query(q)
     end
 end
 
--- A host, comparable, as nginx makes its $host: up to the first colon outside brackets, or to the closing
--- bracket; lower case; without one trailing dot.
+-- A host, comparable: lower case, without port and without one trailing dot. The port begins at the first
+-- colon. A host that begins with a bracket ends at the closing bracket.
 local function host_of(text)
     local host = lower(text)
     local last
