@@ -42,8 +42,8 @@ gen:
 bench:
 	cd tests/bench && go run . -docs ../../docs $(ARGS)
 
-# A flood over each fault of Redis and the way to it, and then 10 minutes, or SOAK=1h, of load while one fault
+# A flood over each fault of Redis and the way to it, a flood of costly requests over a Redis that is well, and then 10 minutes, or SOAK=1h, of load while one fault
 # after the other happens. Both are held to their times: leave the machine alone meanwhile. The same faults
 # in the same order again: SEED=... as it was printed.
 soak:
-	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*)$$' ./tests
+	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*|TestAFloodOfCostly.*)$$' ./tests
