@@ -208,6 +208,10 @@ func (r *redisServer) refuse(t *testing.T, kindOf func(c limits.Check) string) {
 				t.Errorf("%s, %s: the key was written", algorithm, want)
 			}
 			r.do(t, good...)
+			if want == "readonly" { // which holds for a second
+				await(t, "the end of the hold", func() bool { return kindOf(c) == "admitted" })
+				r.do(t, "del", string(c.Key))
+			}
 		}
 		is("oom", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"})
 		is("readonly", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"})
