@@ -125,6 +125,9 @@ func (l *Limit) Absent(m *Match) []string {
 // none can be.
 func (l *Limit) Missing() string { return l.keying.missing.String() }
 
+// MostCost is the highest cost that one request can have.
+func (l *Limit) MostCost() int64 { return max(l.keying.cost, l.keying.costMax) }
+
 // KeyParts are the parts of a limit's key, as its identity names them: "ip|header:x-api-key". It is empty when
 // everybody shares one bucket.
 func (s *Set) KeyParts(l *Limit) string {

@@ -1,35 +1,17 @@
 package limits
 
-import (
-	"encoding/json"
-	"maps"
-	"slices"
-)
+import "slices"
 
-// Texts are the rules as Set.JSON has them, for those who want to know which parts of a request they read.
-type Texts struct {
-	Deny, Allow, Limits []RuleText
+// A Rule is a deny rule, an allow rule or a limit, and the parts of a request that it reads.
+type Rule struct {
+	Verdict Verdict // Deny, Allow; Limits for a limit
+	Name    string
+	Reads   []Read
+	Zones   []string // the zone patterns of match and unless
+	Limit   *Limit   // nil for a deny or allow rule
 }
 
-// A RuleText is a rule; what follows Unless is a limit's alone.
-type RuleText struct {
-	Name          string
-	Match, Unless ConditionText
-	Key           []struct{ Kind, Name string }
-	Missing       string
-	Cost          int64
-	CostHeader    string `json:"cost_header"`
-	CostMax       int64  `json:"cost_max"`
-	Shadow        bool
-}
-
-// A ConditionText is the patterns of match or unless.
-type ConditionText struct {
-	Path, Host, Method, Zone, IP []string
-	Header, Query, Cookie        map[string][]string
-}
-
-// A Read is a part of a request that a rule reads, and what for.
+// A Read is a part of a request that a rule reads, and its role there.
 type Read struct {
 	Kind ReadKind
 	Name string // of a header (in lower case), cookie or query argument
@@ -50,7 +32,7 @@ const (
 	ReadQuery
 )
 
-// A Role is what a part of a request is read for.
+// A Role is the purpose that a part of a request is read for.
 type Role uint8
 
 const (
@@ -60,62 +42,90 @@ const (
 	RoleCost
 )
 
-// readKinds are what the limits file calls them in a key.
-var readKinds = map[string]ReadKind{"ip": ReadIP, "host": ReadHost, "method": ReadMethod, "path": ReadPath, "path:raw": ReadPath,
-	"zone": ReadZone, "header": ReadHeader, "cookie": ReadCookie, "query": ReadQuery}
+var readKinds = [...]ReadKind{partIP: ReadIP, partHost: ReadHost, partMethod: ReadMethod, partPath: ReadPath,
+	partPathRaw: ReadPath, partZone: ReadZone, partHeader: ReadHeader, partCookie: ReadCookie, partQuery: ReadQuery}
 
-// Texts are the rules of the set.
-func (s *Set) Texts() *Texts {
-	t := new(Texts)
-	if err := json.Unmarshal(s.JSON(), t); err != nil {
-		panic("BUG: " + err.Error())
+// Reads are all rules: deny rules, allow rules and limits, each by name.
+func (s *Set) Reads() (all []Rule) {
+	for i := range s.spec.deny {
+		all = append(all, s.spec.deny[i].reads(Deny))
 	}
-	return t
-}
-
-// Reads are what all rules read, a part as often as it is read.
-func (t *Texts) Reads() (all []Read) {
-	for _, rules := range [...][]RuleText{t.Deny, t.Allow, t.Limits} {
-		for i := range rules {
-			all = append(all, rules[i].Reads()...)
+	for i := range s.spec.allow {
+		all = append(all, s.spec.allow[i].reads(Allow))
+	}
+	for i := range s.spec.limits {
+		l := &s.spec.limits[i]
+		r := l.ruleSpec.reads(Limits)
+		for _, part := range l.key {
+			r.Reads = append(r.Reads, Read{readKinds[part.kind], part.name, RoleKey})
 		}
+		if l.costHeader != "" {
+			r.Reads = append(r.Reads, Read{ReadHeader, l.costHeader, RoleCost})
+		}
+		r.Limit = s.limits[i]
+		all = append(all, r)
 	}
 	return all
 }
 
-// Reads are what a rule reads: match, unless, the key, the cost.
-func (r *RuleText) Reads() []Read {
-	all := append(r.Match.reads(RoleMatch), r.Unless.reads(RoleUnless)...)
-	for _, part := range r.Key {
-		all = append(all, Read{readKinds[part.Kind], part.Name, RoleKey})
-	}
-	if r.CostHeader != "" {
-		all = append(all, Read{ReadHeader, r.CostHeader, RoleCost})
-	}
-	return all
+func (r *ruleSpec) reads(v Verdict) Rule {
+	return Rule{Verdict: v, Name: r.name, Reads: append(r.match.reads(RoleMatch), r.unless.reads(RoleUnless)...),
+		Zones: slices.Concat(r.match.zone, r.unless.zone)}
 }
 
-func (c *ConditionText) reads(as Role) (all []Read) {
-	for _, list := range [...]struct {
-		patterns []string
-		kind     ReadKind
-	}{{c.Path, ReadPath}, {c.Host, ReadHost}, {c.Method, ReadMethod}, {c.Zone, ReadZone}, {c.IP, ReadIP}} {
-		if list.patterns != nil {
-			all = append(all, Read{list.kind, "", as})
+func (c *condSpec) reads(as Role) (all []Read) {
+	for _, one := range [...]struct {
+		written bool
+		kind    ReadKind
+	}{{c.path != nil, ReadPath}, {c.host != nil, ReadHost}, {c.method != nil, ReadMethod}, {c.zone != nil, ReadZone}, {c.ip != nil, ReadIP}} {
+		if one.written {
+			all = append(all, Read{one.kind, "", as})
 		}
 	}
 	for _, list := range [...]struct {
-		patterns map[string][]string
-		kind     ReadKind
-	}{{c.Header, ReadHeader}, {c.Query, ReadQuery}, {c.Cookie, ReadCookie}} {
-		for _, name := range slices.Sorted(maps.Keys(list.patterns)) {
-			all = append(all, Read{list.kind, name, as})
+		names []nameSpec
+		kind  ReadKind
+	}{{c.header, ReadHeader}, {c.query, ReadQuery}, {c.cookie, ReadCookie}} {
+		for _, n := range list.names {
+			all = append(all, Read{list.kind, n.name, as})
 		}
 	}
 	return all
 }
 
-// String is what people call it.
+// ReadsKind reports whether any rule reads a part of this kind.
+func (s *Set) ReadsKind(kind ReadKind) bool {
+	return slices.ContainsFunc(s.Reads(), func(r Rule) bool {
+		return slices.ContainsFunc(r.Reads, func(read Read) bool { return read.Kind == kind })
+	})
+}
+
+// ReadHeaders are the headers that rules read, in lower case, "cookie" for cookies; each once, in order.
+func (s *Set) ReadHeaders() (names []string) {
+	for _, rule := range s.Reads() {
+		for _, read := range rule.Reads {
+			switch read.Kind {
+			case ReadHeader:
+				names = append(names, read.Name)
+			case ReadCookie:
+				names = append(names, "cookie")
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Zones are the zone patterns of all rules, each once, in order.
+func (s *Set) Zones() (patterns []string) {
+	for _, rule := range s.Reads() {
+		patterns = append(patterns, rule.Zones...)
+	}
+	slices.Sort(patterns)
+	return slices.Compact(patterns)
+}
+
+// String is the name that people use.
 func (r Read) String() string {
 	switch r.Kind {
 	case ReadIP:

@@ -63,12 +63,14 @@ func newFieldNames(policies []*policy) *fieldNames {
 	n := &fieldNames{places: maps.Clone(known)}
 	headers, cookies := map[string]bool{}, map[string]bool{}
 	for _, p := range policies {
-		for _, r := range p.texts.Reads() {
-			switch r.Kind {
-			case limits.ReadHeader:
-				headers[r.Name] = true
-			case limits.ReadCookie:
-				cookies[r.Name] = true
+		for _, rule := range p.set.Reads() {
+			for _, read := range rule.Reads {
+				switch read.Kind {
+				case limits.ReadHeader:
+					headers[read.Name] = true
+				case limits.ReadCookie:
+					cookies[read.Name] = true
+				}
 			}
 		}
 	}

@@ -14,19 +14,15 @@ type Lack struct {
 	Means string `json:"means"`
 }
 
-// lacks is what the logs lack that this policy reads.
-func (r *run) lacks(p *limits.Texts) []Lack {
+// lacks is what the logs lack that these rules read.
+func (r *run) lacks(rules []limits.Rule) []Lack {
+	tables := map[limits.Verdict]string{limits.Deny: "deny.", limits.Allow: "allow.", limits.Limits: "limit."}
 	all := []Lack{}
-	for _, kind := range [...]struct {
-		name  string
-		rules []limits.RuleText
-	}{{"deny.", p.Deny}, {"allow.", p.Allow}, {"limit.", p.Limits}} {
-		for i := range kind.rules {
-			rule := &kind.rules[i]
-			for _, read := range rule.Reads() {
-				if !r.logged(read) {
-					all = append(all, Lack{kind.name + rule.Name, read.String(), without(rule, read)})
-				}
+	for i := range rules {
+		rule := &rules[i]
+		for _, read := range rule.Reads {
+			if !r.logged(read) {
+				all = append(all, Lack{tables[rule.Verdict] + rule.Name, read.String(), without(rule, read)})
 			}
 		}
 	}
@@ -58,24 +54,24 @@ func (r *run) logged(what limits.Read) bool {
 }
 
 // without is what it means for a rule that something it reads is never there.
-func without(r *limits.RuleText, what limits.Read) string {
+func without(r *limits.Rule, what limits.Read) string {
 	switch what.Role {
 	case limits.RoleMatch:
 		return "match asks for it: no request meets the rule"
 	case limits.RoleUnless:
 		return "unless asks for it: unless never holds"
 	case limits.RoleCost:
-		return fmt.Sprintf("each request costs the most, %d", r.CostMax)
+		return fmt.Sprintf("each request costs the most, %d", r.Limit.MostCost())
 	}
 	if what.Kind == limits.ReadIP {
 		return "a part of its key: every request counts as ip=unknown"
 	}
 	switch {
-	case r.Missing == "skip", r.Missing == "deny" && r.Shadow:
-		return fmt.Sprintf("a part of its key, missing = %q: no request is counted", r.Missing)
-	case r.Missing == "deny":
+	case r.Limit.Missing() == "skip", r.Limit.Missing() == "deny" && r.Limit.Shadow:
+		return fmt.Sprintf("a part of its key, missing = %q: no request is counted", r.Limit.Missing())
+	case r.Limit.Missing() == "deny":
 		return `a part of its key, missing = "deny": every request that it meets is blocked`
-	case r.Missing == "ip":
+	case r.Limit.Missing() == "ip":
 		return `a part of its key, missing = "ip": the client's address stands in its place`
 	}
 	return "a part of its key: it is the same in all keys"

@@ -11,7 +11,6 @@ import (
 // A policy is a set of limits at work, and what it has said.
 type policy struct {
 	set    *limits.Set
-	texts  *limits.Texts
 	store  *store.Memory
 	limits []*tally // by Limit.Index
 
@@ -32,7 +31,7 @@ type decision struct {
 }
 
 func newPolicy(set *limits.Set, s *Suggest) *policy {
-	p := &policy{set: set, texts: set.Texts(), store: store.NewReplayMemory(math.MaxInt32), deny: map[string]int64{}, allow: map[string]int64{}}
+	p := &policy{set: set, store: store.NewReplayMemory(math.MaxInt32), deny: map[string]int64{}, allow: map[string]int64{}}
 	for _, l := range set.Limits() {
 		p.limits = append(p.limits, newTally(l, s))
 	}

@@ -216,19 +216,19 @@ func (s *stream) brokenLines() []Broken {
 
 func (p *policy) report(r *run) PolicyReport {
 	out := PolicyReport{Admitted: p.admitted, Limited: p.limited, Blocked: p.blocked, Unmatched: p.unmatched,
-		Rules: []RuleReport{}, Lacks: r.lacks(p.texts)}
+		Rules: []RuleReport{}, Lacks: r.lacks(p.set.Reads())}
 	for _, name := range p.set.Rules(limits.Deny) {
 		out.Rules = append(out.Rules, RuleReport{"deny." + name, p.deny[name]})
 	}
 	for _, name := range p.set.Rules(limits.Allow) {
 		out.Rules = append(out.Rules, RuleReport{"allow." + name, p.allow[name]})
 	}
-	for i, t := range p.limits {
+	for _, t := range p.limits {
 		l := t.report()
 		if r.Suggest != nil {
 			asked := t.asked()
 			l.suggesting, l.SuggestionKeys = true, int64(len(asked))
-			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, max(p.texts.Limits[i].Cost, p.texts.Limits[i].CostMax))
+			l.Suggestions = t.suggestions(asked, r.Suggest, p.set, t.limit.MostCost())
 		}
 		out.Limits = append(out.Limits, l)
 	}

@@ -38,11 +38,9 @@ func (f *lintCmd) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		texts := set.Texts()
-		headers = headersOf(texts)
+		headers = set.ReadHeaders()
 		for kind, header := range map[limits.ReadKind]string{limits.ReadHost: "x-original-host", limits.ReadZone: "x-authz-zone"} {
-			isRead := slices.ContainsFunc(texts.Reads(), func(r limits.Read) bool { return r.Kind == kind })
-			if isRead && !slices.Contains(headers, header) {
+			if set.ReadsKind(kind) && !slices.Contains(headers, header) {
 				headers = append(headers, header)
 			}
 		}

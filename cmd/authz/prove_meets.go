@@ -68,9 +68,11 @@ func dependsOnClient(set *limits.Set, limit, rule string) bool {
 	client := func(r limits.Read) bool {
 		return (r.Kind == limits.ReadIP || r.Kind == limits.ReadZone) && (r.Role == limits.RoleMatch || r.Role == limits.RoleUnless)
 	}
-	asks := func(named string) func(limits.RuleText) bool {
-		return func(r limits.RuleText) bool { return r.Name == named && slices.ContainsFunc(r.Reads(), client) }
-	}
-	t := set.Texts()
-	return slices.ContainsFunc(t.Limits, asks(limit)) || slices.ContainsFunc(slices.Concat(t.Deny, t.Allow), asks(rule))
+	return slices.ContainsFunc(set.Reads(), func(r limits.Rule) bool {
+		named := rule
+		if r.Verdict == limits.Limits {
+			named = limit
+		}
+		return r.Name == named && slices.ContainsFunc(r.Reads, client)
+	})
 }

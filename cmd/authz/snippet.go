@@ -87,12 +87,11 @@ func (f *snippetCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	p := set.Texts()
 	var out strings.Builder
 	fmt.Fprintf(&out, "# For http{}: what the limits of %s need. Written, and written again, by\n#     %s\n", f.files(), f.command())
 	if f.For == "openresty" {
-		f.openresty(&out, p)
-	} else if err := f.nginx(&out, p); err != nil {
+		f.openresty(&out, set)
+	} else if err := f.nginx(&out, set); err != nil {
 		return fmt.Errorf("snippet: %w", err)
 	}
 	_, err = c.out.Write([]byte(out.String()))
@@ -130,13 +129,13 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-func (f *snippetCmd) nginx(out *strings.Builder, p *limits.Texts) error {
-	headers, err := forwarded(headersOf(p))
+func (f *snippetCmd) nginx(out *strings.Builder, set *limits.Set) error {
+	headers, err := forwarded(set.ReadHeaders())
 	if err != nil {
 		return err
 	}
 	maps := bare("authz.conf")
-	if slices.Contains(headersOf(p), "host") {
+	if slices.Contains(set.ReadHeaders(), "host") {
 		maps += "map $http_host $authz_http_host { \"\" none; default $http_host; }\n" // a client of HTTP/1.0 may have none, a check may not
 	}
 	upstream := strings.Replace(bare("authz_upstream_tcp.conf"), "127.0.0.1:7429", f.Upstream, 1)
@@ -152,7 +151,7 @@ func (f *snippetCmd) nginx(out *strings.Builder, p *limits.Texts) error {
 		server += bare("authz_ratelimit.conf")
 	}
 	out.WriteString(indented(f.chosen(server), 1))
-	f.rest(out, p)
+	f.rest(out, set)
 	out.WriteString("}\n")
 	return nil
 }
@@ -173,9 +172,9 @@ func (f *snippetCmd) chosen(text string) string {
 }
 
 // rest is what is the owner's own in a server.
-func (f *snippetCmd) rest(out *strings.Builder, p *limits.Texts) {
+func (f *snippetCmd) rest(out *strings.Builder, set *limits.Set) {
 	out.WriteString("\n    # Yours: listen, server_name, locations.\n")
-	for _, zone := range zonesOf(p) {
+	for _, zone := range set.Zones() {
 		if strings.ContainsAny(zone, `*$"\`) || hasControl(zone) {
 			fmt.Fprintf(out, "    # In a location that limits call by zone = %q: set $authz_zone to a name that it meets.\n", zone)
 			continue
@@ -210,7 +209,7 @@ func isVariable(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-func (f *snippetCmd) openresty(out *strings.Builder, p *limits.Texts) {
+func (f *snippetCmd) openresty(out *strings.Builder, set *limits.Set) {
 	options := ""
 	if f.Redis != "" {
 		options += f.luaRedis()
@@ -242,7 +241,7 @@ access_by_lua_no_postpone on;  # before auth_basic, auth_request, allow and deny
 server {
 %[5]s    access_by_lua_block { authz.access() }
 `, f.files(), policy, f.Policy, options, indented(bare("openresty.conf"), 1))
-	f.rest(out, p)
+	f.rest(out, set)
 	out.WriteString("}\n")
 }
 
