@@ -3,6 +3,8 @@ package replay
 import (
 	"cmp"
 	"slices"
+
+	"authz/store"
 )
 
 // A keyTable counts by key. While there are no more keys than it has room for, it is exact. From then on a
@@ -19,8 +21,8 @@ type keyTable struct {
 type keyRow struct {
 	key               string
 	requests, refused int64
-	over              int64 // as many of the requests may be others'
-	load              load
+	over              int64       // as many of the requests may be others'
+	meter             store.Meter // of what the key asks for
 }
 
 // mostKeys is how many keys a limit's table has room for, in a few megabytes.
@@ -127,7 +129,7 @@ func (s *keySample) sweep(nowUS, windowUS int64) {
 	if s.hand++; s.hand >= len(s.all) {
 		s.hand = 0
 	}
-	s.all[s.hand].forget(nowUS, windowUS)
+	s.all[s.hand].free(nowUS, windowUS)
 }
 
 // distinct is how many keys there are; it is exact while all are in the sample.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"authz/limits"
 )
 
 // Ten busy keys among so many others that there is no room for all: what is said of a key brackets what
@@ -39,8 +41,10 @@ func TestABusyKeyIsNeverUndercounted(t *testing.T) {
 // What a key asked for in a window that has passed is freed while others ask.
 func TestALogThatCountsNothingIsFreed(t *testing.T) {
 	s := newKeySample()
+	l := &limits.Limit{Algorithm: limits.SlidingWindow, Rate: limits.Rate{Count: 5, WindowUS: 60e6}}
+	by := newRoomiest(&l.Rate)
 	for i := range int64(1000) {
-		s.of(fmt.Append(nil, i)).addToLog(60e6, 1, 1e15+i)
+		s.of(fmt.Append(nil, i)).add(&limits.Check{Limit: l, Rate: &l.Rate, Cost: 1}, by, 1e15+i)
 	}
 	const later = 1e15 + 60e6 + 499 // when half of them have passed
 	for range 1000 {
@@ -48,7 +52,7 @@ func TestALogThatCountsNothingIsFreed(t *testing.T) {
 	}
 	left := 0
 	for _, d := range s.all {
-		if d.log != nil {
+		if d.meters[byLog].Holds() {
 			left++
 		}
 	}

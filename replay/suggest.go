@@ -52,7 +52,7 @@ func (s Suggestion) refused() string {
 // asked is the keys that have asked for something of the limit's own numbers.
 func (t *tally) asked() (asked []*demand) {
 	for _, d := range t.sample.all {
-		if d.windowPeak > 0 {
+		if d.peaks[byWindow] > 0 {
 			asked = append(asked, d)
 		}
 	}
@@ -66,7 +66,7 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 	}
 	var all []Suggestion
 	for _, a := range limits.Algorithms {
-		if a.IsBucket() && t.bucket.N == 0 {
+		if a.IsBucket() && t.measured[byLevel] == nil {
 			continue // a rate of 0 fills no bucket
 		}
 		all = append(all, t.suggestion(a, asked, s, set, mostCost))
@@ -78,9 +78,16 @@ func (t *tally) suggestions(asked []*demand, s *Suggest, set *limits.Set, mostCo
 }
 
 func (t *tally) suggestion(a limits.Algorithm, asked []*demand, s *Suggest, set *limits.Set, mostCost int64) Suggestion {
-	size, refused := smallest(asked, s.Keys, max(1, mostCost), func(d *demand) int64 { return t.peak(d, a) })
+	size, refused := smallest(asked, s.Keys, max(1, mostCost), func(d *demand) int64 { return d.peak(a, t.measured) })
+	if size == beyond {
+		number := "count"
+		if a.IsBucket() {
+			number = "burst"
+		}
+		return Suggestion{Algorithm: a.String(), Number: number, Not: tooMuch(a, t.measured[measureOf[a]])}
+	}
 	r := rateOf(a, s.Headroom.more(size), &t.limit.Rate)
-	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: size, Refused: refused, Rate: r.String(), Not: unusable(a, r, size, set)}
+	out := Suggestion{Algorithm: a.String(), Number: "count", Smallest: size, Refused: refused, Rate: r.String(), Not: unusable(a, r, set)}
 	if a.IsBucket() {
 		out.Number, out.Burst = "burst", &r.Burst
 		out.Smallest -= r.Size(a) - r.Burst // a leaky bucket's is one less
@@ -99,7 +106,7 @@ func (t *tally) rateSuggestion(asked []*demand, s *Suggest, set *limits.Set) Sug
 		return out
 	}
 	r := limits.NewRate(a, s.Headroom.more(count), own.WindowUS, &own.Burst)
-	out.Rate, out.Not = r.String(), unusable(a, r, r.Size(a), set)
+	out.Rate, out.Not = r.String(), unusable(a, r, set)
 	return out
 }
 
@@ -121,19 +128,6 @@ func smallest(asked []*demand, may Share, least int64, peak func(*demand) int64)
 	return number, refused
 }
 
-// peak is the size that a limit of this algorithm must have to refuse the key nothing.
-func (t *tally) peak(d *demand, a limits.Algorithm) int64 {
-	switch a {
-	case limits.FixedWindow:
-		return d.windowPeak
-	case limits.SlidingWindow:
-		return d.slidePeak
-	case limits.SlidingCounter:
-		return d.counterPeak
-	}
-	return (d.levelPeak + t.bucket.W - 1) / t.bucket.W
-}
-
 // rateOf is the rate of this size, in the window of own.
 func rateOf(a limits.Algorithm, size int64, own *limits.Rate) *limits.Rate {
 	switch a {
@@ -145,13 +139,19 @@ func rateOf(a limits.Algorithm, size int64, own *limits.Rate) *limits.Rate {
 	return limits.NewRate(a, size, own.WindowUS, nil)
 }
 
+// tooMuch says that a limit with this rate's window cannot be large enough.
+func tooMuch(a limits.Algorithm, r *limits.Rate) string {
+	if a == limits.SlidingWindow {
+		return fmt.Sprintf("more than %d, which is the most that it counts", r.MaxSize(a))
+	}
+	return fmt.Sprintf("more than %d cannot be counted exactly", r.MaxSize(a))
+}
+
 // unusable says why authz would not load such a limit.
-func unusable(a limits.Algorithm, r *limits.Rate, smallest int64, set *limits.Set) string {
-	switch most := r.MaxSize(a); {
-	case a == limits.SlidingWindow && smallest > most:
-		return fmt.Sprintf("more than %d, which is the most that it counts", most)
-	case r.Size(a) > most:
-		return fmt.Sprintf("more than %d cannot be counted exactly", most)
+func unusable(a limits.Algorithm, r *limits.Rate, set *limits.Set) string {
+	switch {
+	case r.Size(a) > r.MaxSize(a):
+		return tooMuch(a, r)
 	case a == limits.LeakyBucket && r.Burst*r.W > set.HoldMaxUS()*r.N:
 		hold := (r.Burst*r.W + r.N - 1) / r.N
 		return fmt.Sprintf("the last would be held for %v, and hold_max is %v", time.Duration(hold)*time.Microsecond,

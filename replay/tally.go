@@ -13,14 +13,16 @@ type tally struct {
 	second, minute spans
 	keys           *keyTable
 	sample         *keySample
-	bucket         *limits.Rate // the limit's rate as buckets have it; nil: nothing is suggested
+	measured       *roomiest // that suggestions are measured by; nil: nothing is suggested
+	roomiest       map[*limits.Rate]*limits.Rate
 	series         series
 }
 
 func newTally(l *limits.Limit, s *Suggest) *tally {
-	t := &tally{limit: l, second: spans{widthUS: 1e6}, minute: spans{widthUS: 60e6}, keys: newKeyTable(), sample: newKeySample()}
+	t := &tally{limit: l, second: spans{widthUS: 1e6}, minute: spans{widthUS: 60e6}, keys: newKeyTable(), sample: newKeySample(),
+		roomiest: map[*limits.Rate]*limits.Rate{}}
 	if s != nil && !l.Rate.Unlimited {
-		t.bucket = limits.NewRate(limits.TokenBucket, l.Rate.Count, l.Rate.WindowUS, new(int64(1)))
+		t.measured = newRoomiest(&l.Rate)
 	}
 	return t
 }
@@ -50,20 +52,20 @@ func (t *tally) count(nowUS int64, c *limits.Check, refused bool) {
 		t.overridden++
 	}
 	// The sample counts the distinct keys: it needs each once, suggestions or not.
-	if isNew || t.bucket != nil {
+	if isNew || t.measured != nil {
 		t.sampled(nowUS, c, key)
 	}
-	t.series.count(nowUS, one, row.load.add(c, nowUS))
+	t.series.count(nowUS, one, t.loadOf(&row.meter, c, nowUS))
 }
 
 // sampled takes in what a key asks for. Who has the numbers of an override, or of a schedule, asks for
 // nothing of the limit's own.
 func (t *tally) sampled(nowUS int64, c *limits.Check, key []byte) {
 	d := t.sample.of(key)
-	if d == nil || t.bucket == nil || c.Rate != &t.limit.Rate {
+	if d == nil || t.measured == nil || c.Rate != &t.limit.Rate {
 		return
 	}
-	d.add(c, t.bucket, nowUS)
+	d.add(c, t.measured, nowUS)
 	if t.requests%4 == 0 {
 		t.sample.sweep(nowUS, c.Rate.WindowUS)
 	}
