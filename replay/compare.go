@@ -27,7 +27,7 @@ func (c *comparison) take(before, after *policy) {
 }
 
 // count takes in a refusal: by whom and, if it is a limit's, of which key.
-func (d *difference) count(by *decision) {
+func (d *difference) count(by *fate) {
 	d.requests++
 	d.name = append(append(d.name[:0], by.table...), by.name...)
 	if by.check != nil {

@@ -3,7 +3,9 @@ package replay
 import (
 	"context"
 	"math"
+	"slices"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -17,16 +19,16 @@ type policy struct {
 	unmatched, admitted, limited, blocked int64
 	deny, allow                           map[string]int64 // by rule
 
-	last    decision
+	last    fate
 	asked   []limits.Check
 	results []store.Result
 }
 
-// A decision is what became of one request.
-type decision struct {
+// A fate is what became of one request.
+type fate struct {
 	refused bool
 	table   string        // "deny." or "limit.", and
-	name    string        // that of the rule: the first limit by name that refused
+	name    string        // that of the rule: the limit with the longest wait of those that refused
 	check   *limits.Check // of that limit; nil where a rule or a missing part blocked
 }
 
@@ -40,7 +42,7 @@ func newPolicy(set *limits.Set, s *Suggest) *policy {
 
 // decide is what the service would have answered.
 func (p *policy) decide(nowUS int64, o *outcome) {
-	p.last = decision{}
+	p.last = fate{}
 	for _, l := range o.missing {
 		p.limits[l.Index].missing++
 	}
@@ -54,7 +56,7 @@ func (p *policy) decide(nowUS int64, o *outcome) {
 		p.allow[o.rule]++
 	case limits.Deny:
 		p.blocked++
-		if p.last = (decision{true, "deny.", o.rule, nil}); o.limit != nil {
+		if p.last = (fate{true, "deny.", o.rule, nil}); o.limit != nil {
 			p.last.table = "limit."
 			p.limits[o.limit.Index].blocked++
 		} else {
@@ -73,20 +75,18 @@ func (p *policy) decide(nowUS int64, o *outcome) {
 
 // ask asks the store, unless a limit of "0/s" refuses at once: no store is asked about those.
 func (p *policy) ask(nowUS int64, checks []limits.Check) {
-	p.asked = p.asked[:0]
-	for i := range checks {
-		if c := &checks[i]; c.Rate.Count > 0 {
-			p.asked = append(p.asked, *c)
-		} else if !c.Limit.Shadow && !p.last.refused {
-			p.last = decision{true, "limit.", c.Limit.Name, c}
-		}
-	}
-	p.results = p.results[:0]
-	if !p.last.refused && len(p.asked) > 0 {
+	rest, d := decision.RefuseAtOnce(append(p.asked[:0], checks...))
+	p.asked, p.results = rest, p.results[:0]
+	if d.Verdict != decision.Limited && len(rest) > 0 {
 		var err error
-		if p.results, err = p.store.Take(context.Background(), nowUS, p.asked, false, p.results); err != nil {
+		if p.results, err = p.store.Take(context.Background(), nowUS, rest, false, p.results); err != nil {
 			panic("BUG: the in-memory store failed: " + err.Error())
 		}
+		d = decision.Decide(rest, p.results)
+	}
+	if d.Verdict == decision.Limited {
+		at := slices.IndexFunc(checks, func(c limits.Check) bool { return c.Limit == d.Limit })
+		p.last = fate{true, "limit.", d.Limit.Name, &checks[at]}
 	}
 	answered := p.results
 	for i := range checks {
@@ -95,9 +95,6 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 		if !refused && len(answered) > 0 {
 			refused = !answered[0].Allowed
 			answered = answered[1:]
-		}
-		if refused && !c.Limit.Shadow && !p.last.refused {
-			p.last = decision{true, "limit.", c.Limit.Name, c}
 		}
 		p.limits[c.Limit.Index].count(nowUS, c, refused)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -56,12 +57,12 @@ func sinceStart() time.Duration { return time.Since(started) }
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
 // what it lets pass.
-func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d decision) {
+func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d decision.Decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
 			q.broken = true
-			d = decision{verdict: unavailable}
+			d = decision.Decision{Verdict: decision.Unavailable}
 		}
 	}()
 	q.rules = s.rules.Load()
@@ -71,7 +72,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 		s.ignored(peer, q.ignored)
 	}
 	if f := s.resolve(q); f != flawless {
-		return decision{verdict: blocked}
+		return decision.Decision{Verdict: decision.Blocked}
 	}
 	if q.rules.set.Schedules() > 0 {
 		q.attrs.NowUS = time.Now().UnixMicro()
@@ -91,7 +92,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	case limits.Limits:
 		return s.decide(q)
 	}
-	return decision{}
+	return decision.Decision{}
 }
 
 // resolve finds the attributes, and says what is strange about them.
@@ -147,35 +148,35 @@ func cureOf(address []byte) string {
 }
 
 // denied is blocked by a deny rule, or by a limit whose missing = "deny": that one is named.
-func (q *request) denied() decision {
+func (q *request) denied() decision.Decision {
 	if l := q.match.Limit; l != nil {
 		q.rules.of(l).blocked.Inc()
 	} else {
 		q.rules.deny[q.match.Rule].Inc()
 	}
-	return decision{verdict: blocked, limit: q.match.Limit}
+	return decision.Decision{Verdict: decision.Blocked, Limit: q.match.Limit}
 }
 
 // decide asks the store about the checks, if it has to.
-func (s *service) decide(q *request) decision {
+func (s *service) decide(q *request) decision.Decision {
 	start := sinceStart()
 	for i := range q.match.Checks {
 		if c := &q.match.Checks[i]; c.Rate.Count == 0 {
-			s.refuse(q, c, -1, asUsual, start)
+			s.refuse(q, c, -1, decision.AsUsual, start)
 		}
 	}
-	checks, d := refuseAtOnce(q.match.Checks)
-	if d.verdict == limited || len(checks) == 0 {
+	checks, d := decision.RefuseAtOnce(q.match.Checks)
+	if d.Verdict == decision.Limited || len(checks) == 0 {
 		return d
 	}
-	if d := s.refusedBefore(q, checks, start); d.limit != nil {
+	if d := s.refusedBefore(q, checks, start); d.Limit != nil {
 		return d
 	}
-	if c := holding(checks); c != nil {
+	if c := decision.Holding(checks); c != nil {
 		if s.held.Add(1) > s.heldMax {
 			s.held.Add(-1)
-			d := tooManyHeld(c)
-			s.refuse(q, c, d.result.WaitUS, asUsual, start)
+			d := decision.TooManyHeld(c)
+			s.refuse(q, c, d.Result.WaitUS, decision.AsUsual, start)
 			return d
 		}
 		q.holds = true
@@ -189,15 +190,15 @@ func (s *service) decide(q *request) decision {
 	if s.outage.on.Load() {
 		s.outage.answered()
 	}
-	d = s.conclude(q, checks, results, asUsual, now)
-	if d.verdict == limited && s.refusals != nil {
+	d = s.conclude(q, checks, results, decision.AsUsual, now)
+	if d.Verdict == decision.Limited && s.refusals != nil {
 		s.refusals.Learn(checks, results, start)
 	}
 	return d
 }
 
 // conclude counts what each limit said, and makes one answer of it.
-func (s *service) conclude(q *request, checks []limits.Check, results []store.Result, by degraded, now time.Duration) decision {
+func (s *service) conclude(q *request, checks []limits.Check, results []store.Result, by decision.Degraded, now time.Duration) decision.Decision {
 	q.results = results
 	for i := range checks {
 		c, r := &checks[i], &results[i]
@@ -210,11 +211,11 @@ func (s *service) conclude(q *request, checks []limits.Check, results []store.Re
 		}
 		counters := q.rules.of(c.Limit)
 		counters.admitted.Inc()
-		if near(c, r) {
+		if decision.Near(c, r) {
 			counters.near.Inc()
 		}
 	}
-	return decide(checks, results)
+	return decision.Decide(checks, results)
 }
 
 // shadowAnswered counts the answer of a shadow limit that was asked apart, while its request went on. A failure says
@@ -236,7 +237,7 @@ func (s *service) shadowAnswered(c *limits.Check, r store.Result, err error) {
 }
 
 // refuse counts that a limit refuses a request.
-func (s *service) refuse(q *request, c *limits.Check, waitUS int64, by degraded, now time.Duration) {
+func (s *service) refuse(q *request, c *limits.Check, waitUS int64, by decision.Degraded, now time.Duration) {
 	q.rules.of(c.Limit).limited.Inc()
 	if c.Limit.Shadow {
 		return
@@ -249,32 +250,32 @@ func (s *service) refuse(q *request, c *limits.Check, waitUS int64, by degraded,
 }
 
 // degrade answers without the store.
-func (s *service) degrade(q *request, checks []limits.Check, err error, now time.Duration) decision {
+func (s *service) degrade(q *request, checks []limits.Check, err error, now time.Duration) decision.Decision {
 	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
 	s.metrics.storeErrors.WithLabelValues(kind).Inc()
 	s.outage.failed(err)
-	local, d := degrade(checks, q.local[:0], clientCaused)
+	local, d := decision.Degrade(checks, q.local[:0], clientCaused)
 	q.local = local
-	if d.verdict == admitted && len(local) > 0 {
+	if d.Verdict == decision.Admitted && len(local) > 0 {
 		results, err := s.local.Take(context.Background(), 0, local, false, q.results[:0])
 		if err != nil {
 			panic("BUG: the in-memory store failed: " + err.Error())
 		}
-		if byShare := s.conclude(q, local, results, d.degraded, now); byShare.limit != nil {
-			byShare.degraded = d.degraded
+		if byShare := s.conclude(q, local, results, d.Degraded, now); byShare.Limit != nil {
+			byShare.Degraded = d.Degraded
 			d = byShare
 		}
 	}
 	for _, c := range checks {
-		switch by := onError(c.Limit, clientCaused); {
-		case by == byDeny && !c.Limit.Shadow:
+		switch by := decision.OnError(c.Limit, clientCaused); {
+		case by == decision.ByDeny && !c.Limit.Shadow:
 			q.rules.of(c.Limit).unavailable.Inc()
-		case by == byAllow:
+		case by == decision.ByAllow:
 			q.rules.of(c.Limit).admitted.Inc()
 		}
 	}
-	if d.degraded != asUsual {
-		s.metrics.degraded[d.degraded].Inc()
+	if d.Degraded != decision.AsUsual {
+		s.metrics.degraded[d.Degraded].Inc()
 	}
 	return d
 }

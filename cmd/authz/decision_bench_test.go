@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -19,13 +20,13 @@ func BenchmarkDecide(b *testing.B) {
 		{"limited", []store.Result{{Allowed: true, Remaining: 9}, {WaitUS: 2e5, ResetUS: 1e6}, {WaitUS: 3e5, ResetUS: 1e6}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			want := admitted
+			want := decision.Admitted
 			if c.name == "limited" {
-				want = limited
+				want = decision.Limited
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if d := decide(checks, c.results); d.verdict != want {
+				if d := decision.Decide(checks, c.results); d.Verdict != want {
 					b.Fatal(d)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -53,14 +54,14 @@ func no(remaining, waitUS int64) store.Result {
 }
 
 // text is the decision, and all that is said about it but what every answer says.
-func (o headerStyle) text(d decision) string {
+func (o headerStyle) text(d decision.Decision) string {
 	var h fasthttp.ResponseHeader
 	h.SetNoDefaultContentType(true)
 	o.set(&h, &d, nil)
 	_, headers, _ := strings.Cut(h.String(), "Cache-Control: no-store\r\n")
-	text := d.verdict.String()
-	if d.holdUS > 0 {
-		text += fmt.Sprintf(" after %d us", d.holdUS)
+	text := d.Verdict.String()
+	if d.HoldUS > 0 {
+		text += fmt.Sprintf(" after %d us", d.HoldUS)
 	}
 	return text + "\n" + strings.TrimSuffix(strings.ReplaceAll(headers, "\r\n", "\n"), "\n\n")
 }
@@ -68,7 +69,7 @@ func (o headerStyle) text(d decision) string {
 func TestTheStoreDecides(t *testing.T) {
 	check := func(checks []limits.Check, results []store.Result, want ...string) {
 		t.Helper()
-		if got := (headerStyle{ietf: true}).text(decide(checks, results)); got != strings.Join(want, "\n") {
+		if got := (headerStyle{ietf: true}).text(decision.Decide(checks, results)); got != strings.Join(want, "\n") {
 			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 		}
 	}
@@ -128,7 +129,7 @@ func TestTheStoreDecides(t *testing.T) {
 func TestAnEnforcing0RefusesAtOnce(t *testing.T) {
 	check := func(checks []limits.Check, wantRest string, want ...string) {
 		t.Helper()
-		rest, d := refuseAtOnce(checks)
+		rest, d := decision.RefuseAtOnce(checks)
 		if got := names(rest); got != wantRest {
 			t.Errorf("left for the store: %q, want %q", got, wantRest)
 		}
@@ -149,7 +150,7 @@ func TestAnEnforcing0RefusesAtOnce(t *testing.T) {
 func TestOnErrorDecidesWithoutTheStore(t *testing.T) {
 	check := func(checks []limits.Check, clientCaused bool, wantLocal string, want ...string) {
 		t.Helper()
-		local, d := degrade(checks, nil, clientCaused)
+		local, d := decision.Degrade(checks, nil, clientCaused)
 		if got := names(local); got != wantLocal {
 			t.Errorf("left to the in-memory store: %q, want %q", got, wantLocal)
 		}
@@ -180,7 +181,7 @@ func TestOnErrorDecidesWithoutTheStore(t *testing.T) {
 func TestALocalDecisionIsByTheShare(t *testing.T) {
 	c := window("a", 5)
 	c.Rate.Share = &limits.Rate{Count: 2, WindowUS: 60 * second}
-	local, _ := degrade([]limits.Check{c}, nil, false)
+	local, _ := decision.Degrade([]limits.Check{c}, nil, false)
 	if local[0].Rate != c.Rate.Share || c.Rate.Count != 5 {
 		t.Errorf("asked with %+v, want the share", local[0].Rate)
 	}
@@ -189,7 +190,7 @@ func TestALocalDecisionIsByTheShare(t *testing.T) {
 func TestHeadersComeInTheStyleAskedFor(t *testing.T) {
 	check := func(o headerStyle, c limits.Check, r store.Result, want ...string) {
 		t.Helper()
-		if got := o.text(decide([]limits.Check{c}, []store.Result{r})); got != strings.Join(want, "\n") {
+		if got := o.text(decision.Decide([]limits.Check{c}, []store.Result{r})); got != strings.Join(want, "\n") {
 			t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 		}
 	}
@@ -213,8 +214,8 @@ func TestHeadersComeInTheStyleAskedFor(t *testing.T) {
 
 func TestTheLargestAnswerIsUnder1KB(t *testing.T) {
 	c := window(strings.Repeat("n", 64), largestCount+1)
-	d := decide([]limits.Check{c}, []store.Result{no(largestCount+1, 366*86400*second)})
-	d.degraded = byLocal
+	d := decision.Decide([]limits.Check{c}, []store.Result{no(largestCount+1, 366*86400*second)})
+	d.Degraded = decision.ByLocal
 	var h fasthttp.ResponseHeader
 	h.SetConnectionClose()
 	(headerStyle{ietf: true, legacy: true}).set(&h, &d, nil)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/redisscripts"
 )
@@ -30,7 +31,7 @@ func (d *doctor) limits(set *limits.Set) {
 	}
 	switch {
 	case !fine:
-	case d.RedisTimeout >= longestAnswer && slices.ContainsFunc(set.Limits(), holds):
+	case d.RedisTimeout >= longestAnswer && slices.ContainsFunc(set.Limits(), decision.Holds):
 		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", longestAnswer)
 	case d.redis.IsCluster() && identities > 1:
 		d.well("limits", "%d, on %d identities: a request that meets several of these may need a call in each of their slots, "+

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/decision"
 	"authz/limits"
 )
 
@@ -33,34 +34,34 @@ var (
 const largestCount = 999_999_999_999_999
 
 // set writes the answer's headers, with buf to work in.
-func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision, buf []byte) []byte {
+func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision.Decision, buf []byte) []byte {
 	number := func(name []byte, n int64) {
 		buf = strconv.AppendInt(buf[:0], n, 10)
 		h.SetCanonical(name, buf)
 	}
 	h.SetCanonical(headerCacheControl, noStore)
-	number(headerStatus, int64(d.verdict.status()))
-	if d.limit != nil {
-		buf = append(buf[:0], d.limit.Name...)
+	number(headerStatus, int64(d.Verdict.Status()))
+	if d.Limit != nil {
+		buf = append(buf[:0], d.Limit.Name...)
 		h.SetCanonical(headerLimit, buf)
 	}
-	if d.degraded != asUsual {
-		buf = append(buf[:0], d.degraded.String()...)
+	if d.Degraded != decision.AsUsual {
+		buf = append(buf[:0], d.Degraded.String()...)
 		h.SetCanonical(headerDegraded, buf)
 	}
 	seconds := o.seconds(d)
-	if seconds >= 0 && d.verdict != admitted {
+	if seconds >= 0 && d.Verdict != decision.Admitted {
 		number(headerRetryAfter, seconds)
 	}
-	if d.rate == nil {
+	if d.Rate == nil {
 		return buf
 	}
-	quota := min(d.rate.Size(d.limit.Algorithm), largestCount)
-	left := min(d.result.Remaining, largestCount)
+	quota := min(d.Rate.Size(d.Limit.Algorithm), largestCount)
+	left := min(d.Result.Remaining, largestCount)
 	if o.ietf {
-		buf = appendPolicy(buf[:0], d.limit, d.rate, quota)
+		buf = appendPolicy(buf[:0], d.Limit, d.Rate, quota)
 		h.SetCanonical(headerPolicy, buf)
-		buf = appendName(buf[:0], d.limit)
+		buf = appendName(buf[:0], d.Limit)
 		buf = strconv.AppendInt(append(buf, ";r="...), left, 10)
 		if seconds >= 0 {
 			buf = strconv.AppendInt(append(buf, ";t="...), seconds, 10)
@@ -79,16 +80,16 @@ func (o headerStyle) set(h *fasthttp.ResponseHeader, d *decision, buf []byte) []
 
 // seconds is Retry-After of a refusal, and of an admitted request until its key is as if never used.
 // -1: no wait helps.
-func (o headerStyle) seconds(d *decision) int64 {
+func (o headerStyle) seconds(d *decision.Decision) int64 {
 	switch {
-	case d.verdict == unavailable:
+	case d.Verdict == decision.Unavailable:
 		return 1
-	case d.verdict == admitted:
-		return ceilSeconds(d.result.ResetUS)
-	case d.verdict != limited || d.result.WaitUS < 0:
+	case d.Verdict == decision.Admitted:
+		return ceilSeconds(d.Result.ResetUS)
+	case d.Verdict != decision.Limited || d.Result.WaitUS < 0:
 		return -1
 	}
-	return o.retryAfter(d.result.WaitUS)
+	return o.retryAfter(d.Result.WaitUS)
 }
 
 // retryAfter is a wait in whole seconds.

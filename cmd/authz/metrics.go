@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -18,12 +19,12 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 
-	requests    [verdicts]prometheus.Counter
+	requests    [decision.Verdicts]prometheus.Counter
 	decisions   *prometheus.CounterVec
 	byRule      *prometheus.CounterVec
 	missing     *prometheus.CounterVec
 	near        *prometheus.CounterVec
-	degraded    [byDeny + 1]prometheus.Counter
+	degraded    [decision.ByDeny + 1]prometheus.Counter
 	remembered  prometheus.Counter
 	storeTime   prometheus.Histogram
 	storeErrors *prometheus.CounterVec
@@ -54,7 +55,7 @@ func newMetrics() *metrics {
 	m := &metrics{registry: r}
 
 	requests := m.counters("authz_requests_total", "Checks by their answer; what is no HTTP (authz_rejected_requests_total) or asks for another path (404) is not among them.", "verdict")
-	for v := range verdicts {
+	for v := range decision.Verdicts {
 		m.requests[v] = requests.WithLabelValues(v.String())
 	}
 	m.decisions = m.counters("authz_decisions_total", "What each limit said of the requests that met it; "+
@@ -63,7 +64,7 @@ func newMetrics() *metrics {
 	m.missing = m.counters("authz_key_parts_missing_total", "Requests in which a part of the limit's key was missing.", "limit")
 	m.near = m.counters("authz_near_limit_total", "Requests that a limit admitted with less than a fifth of its capacity left after them; the first of a bucket is not among them.", "limit")
 	by := m.counters("authz_degraded_total", "Requests that the store could not decide, by the on_error that did.", "on_error")
-	for d := byAllow; d <= byDeny; d++ {
+	for d := decision.ByAllow; d <= decision.ByDeny; d++ {
 		m.degraded[d] = by.WithLabelValues(d.String())
 	}
 	m.remembered = m.counter("authz_remembered_refusals_total",
@@ -162,16 +163,6 @@ func (m *metrics) breakers() (turned func(open bool)) {
 	}
 }
 
-// nearShare is the share of a limit's capacity, one in so many, that is left when a request comes near the limit.
-const nearShare = 5
-
-// near says whether a request that a check admitted came near its limit. The first of a bucket never does: where the
-// capacity is 1 there is no other.
-func near(c *limits.Check, r *store.Result) bool {
-	size := c.Rate.Size(c.Limit.Algorithm)
-	return r.Remaining*nearShare < size && r.Remaining+c.Cost < size
-}
-
 // limitVerdicts is what a limit can say of a request.
 var limitVerdicts = []string{"admitted", "limited", "blocked", "unavailable", "shadow_admitted", "shadow_limited"}
 
@@ -187,7 +178,7 @@ func (m *metrics) forLimit(l *limits.Limit) limitCounters {
 }
 
 // ofRules makes the series of allow or deny rules, which begin at 0.
-func (m *metrics) ofRules(names []string, v verdict) map[string]prometheus.Counter {
+func (m *metrics) ofRules(names []string, v decision.Verdict) map[string]prometheus.Counter {
 	counters := map[string]prometheus.Counter{}
 	for _, name := range names {
 		counters[name] = m.byRule.WithLabelValues(name, v.String())
@@ -210,7 +201,7 @@ func (m *metrics) forget(old, set *limits.Set) {
 			m.near.DeleteLabelValues(l.Name)
 		}
 	}
-	for v, verdict := range map[limits.Verdict]verdict{limits.Allow: admitted, limits.Deny: blocked} {
+	for v, verdict := range map[limits.Verdict]decision.Verdict{limits.Allow: decision.Admitted, limits.Deny: decision.Blocked} {
 		rules := set.Rules(v) // by name
 		for _, name := range old.Rules(v) {
 			if _, ok := slices.BinarySearch(rules, name); !ok {

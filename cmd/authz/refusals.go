@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"time"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/redisscripts"
 	"authz/store"
@@ -51,9 +52,9 @@ func (s *service) hearResets(ctx context.Context, redis store.Redis, key string)
 
 // refusedBefore answers from what is remembered: a check that was refused is refused again until its
 // wait is over. The others are not evaluated then.
-func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Duration) (d decision) {
+func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Duration) (d decision.Decision) {
 	if s.refusals == nil {
-		return decision{}
+		return decision.Decision{}
 	}
 	for i := range checks {
 		c := &checks[i]
@@ -61,12 +62,12 @@ func (s *service) refusedBefore(q *request, checks []limits.Check, now time.Dura
 		if waitUS == 0 {
 			continue
 		}
-		s.refuse(q, c, waitUS, asUsual, now)
-		if waitUS > d.result.WaitUS {
-			d = decision{verdict: limited, limit: c.Limit, rate: c.Rate, result: store.Result{WaitUS: waitUS}}
+		s.refuse(q, c, waitUS, decision.AsUsual, now)
+		if waitUS > d.Result.WaitUS {
+			d = decision.Decision{Verdict: decision.Limited, Limit: c.Limit, Rate: c.Rate, Result: store.Result{WaitUS: waitUS}}
 		}
 	}
-	if d.limit != nil {
+	if d.Limit != nil {
 		s.metrics.remembered.Inc()
 	}
 	return d

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -37,7 +38,7 @@ func TestAMillionRefusedRequestsHardlyAskTheStore(t *testing.T) {
 	}
 	q, refused := new(request), 0
 	for i := 0; refused < want; i++ {
-		if d := s.answer(asks[i%keys], 0, q); d.verdict == limited {
+		if d := s.answer(asks[i%keys], 0, q); d.Verdict == decision.Limited {
 			refused++
 		}
 	}

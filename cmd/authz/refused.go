@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"authz/internal/decision"
 	"authz/limits"
 )
 
@@ -65,7 +66,7 @@ func newRefusedKeys(log *slog.Logger) *refusedKeys {
 // A refusal is what the log says of one beside its limit and key.
 type refusal struct {
 	retryAfterS int64 // -1: no wait helps
-	degraded    degraded
+	degraded    decision.Degraded
 	request     *request
 }
 
@@ -121,11 +122,11 @@ func keyName(c *limits.Check) string {
 }
 
 func (r *refusedKeys) first(c *limits.Check, key string, why *refusal) {
-	words := []any{"limit", c.Limit.Name, "key", key, "status", limited.status()}
+	words := []any{"limit", c.Limit.Name, "key", key, "status", decision.Limited.Status()}
 	if why.retryAfterS >= 0 {
 		words = append(words, "retry_after", why.retryAfterS)
 	}
-	if why.degraded != asUsual {
+	if why.degraded != decision.AsUsual {
 		words = append(words, "degraded", why.degraded.String())
 	}
 	words = append(words, why.request.logged())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"authz/internal/decision"
 	"authz/limits"
 )
 
@@ -58,7 +59,7 @@ func TestRefusalsOfAKeyAreTwoLinesAWindow(t *testing.T) {
 	says("")
 
 	// The next window; one alone has no summary. Nobody has swept meanwhile.
-	why = refusal{retryAfterS: -1, degraded: byLocal, request: new(request)}
+	why = refusal{retryAfterS: -1, degraded: decision.ByLocal, request: new(request)}
 	r.note(c, 121*time.Second, why)
 	says("level=INFO msg=refused limit=login key=\"header:name=ann\" status=429 degraded=local\n")
 	r.note(c, 122*time.Second, why)

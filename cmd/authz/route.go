@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"authz/internal/decision"
 	"authz/limits"
 )
 
@@ -37,7 +38,7 @@ type route struct {
 	reads     []read
 	zoneInURL bool // the parameter zone of the route's own URL is the zone
 	foreign   []foreign
-	status    [verdicts]int
+	status    [decision.Verdicts]int
 }
 
 // A read is a header, and the field that it is.
@@ -70,7 +71,7 @@ var routes = [...]route{{
 		ofForwardAuth,
 	},
 	// auth_request makes 500 of everything but 2xx, 401 and 403.
-	status: [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
+	status: [decision.Verdicts]int{decision.Admitted: 200, decision.Limited: 403, decision.Blocked: 403, decision.Unavailable: 403},
 }, {
 	// ingress-nginx hands on every other header as the client sent it: X-Request-ID too.
 	path: "/ingress",
@@ -82,7 +83,7 @@ var routes = [...]route{{
 	},
 	zoneInURL: true,
 	foreign:   []foreign{ofForwardAuth},
-	status:    [verdicts]int{admitted: 200, limited: 403, blocked: 403, unavailable: 403},
+	status:    [decision.Verdicts]int{decision.Admitted: 200, decision.Limited: 403, decision.Blocked: 403, decision.Unavailable: 403},
 }}
 
 // header is the name of the header that a field is read from, "" if the route reads none.

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"authz/internal/decision"
 	"authz/limits"
 )
 
@@ -16,7 +17,7 @@ type rules struct {
 }
 
 func newRules(set *limits.Set, m *metrics) *rules {
-	r := &rules{set: set, deny: m.ofRules(set.Rules(limits.Deny), blocked), allow: m.ofRules(set.Rules(limits.Allow), admitted)}
+	r := &rules{set: set, deny: m.ofRules(set.Rules(limits.Deny), decision.Blocked), allow: m.ofRules(set.Rules(limits.Allow), decision.Admitted)}
 	for i := range routes {
 		r.readings[i] = routes[i].reading(set)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"authz/internal/decision"
 )
 
 // headerBytes is what a request's line and headers may have: 64 KB of headers, and a line of the length
@@ -74,8 +76,8 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		s.held.Add(-1)
 		q.holds = false
 	}
-	s.metrics.requests[d.verdict].Inc()
-	ctx.SetStatusCode(routes[route].status[d.verdict])
+	s.metrics.requests[d.Verdict].Inc()
+	ctx.SetStatusCode(routes[route].status[d.Verdict])
 	q.text = s.style.set(&ctx.Response.Header, &d, q.text)
 	if !q.broken {
 		s.requests.Put(q)
@@ -87,8 +89,8 @@ const longestAnswer = 950 * time.Millisecond
 
 // holdOf is how much longer the answer is held, after what was spent since its request arrived. A clock that stepped
 // back asks for more than holdMaxUS.
-func holdOf(d *decision, holdMaxUS int64, spent time.Duration) time.Duration {
-	return min(time.Duration(min(d.holdUS, holdMaxUS))*time.Microsecond, longestAnswer-spent)
+func holdOf(d *decision.Decision, holdMaxUS int64, spent time.Duration) time.Duration {
+	return min(time.Duration(min(d.HoldUS, holdMaxUS))*time.Microsecond, longestAnswer-spent)
 }
 
 // lingerAtEnd is for a connection that is closed with something unread.
@@ -127,5 +129,5 @@ func (s *service) reject(ctx *fasthttp.RequestCtx, err error) {
 	ctx.Response.Reset()
 	ctx.SetStatusCode(fasthttp.StatusForbidden)
 	ctx.Response.Header.SetContentLength(0)
-	s.style.set(&ctx.Response.Header, &decision{verdict: blocked}, nil)
+	s.style.set(&ctx.Response.Header, &decision.Decision{Verdict: decision.Blocked}, nil)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
 )
@@ -87,25 +88,25 @@ func BenchmarkACheck(b *testing.B) {
 // The race detector makes sync.Pool forget at random: the memory of a request is given here.
 func TestACheckDoesNotAllocate(t *testing.T) {
 	s := serviceFor(t, tokens+"\n[deny.env]\nmatch = { path = \"/.env\" }\n[allow.probes]\nmatch = { path = \"/healthz\" }\n")
-	check := func(want verdict, lines ...string) {
+	check := func(want decision.Verdict, lines ...string) {
 		t.Helper()
 		ctx := asked(t, loopback, lines...)
 		q := new(request)
-		var d decision
+		var d decision.Decision
 		n := testing.AllocsPerRun(100, func() {
 			ctx.Response.Reset()
 			d = s.answer(ctx, routeOf(ctx.Request.Header.RequestURI()), q)
 			q.text = s.style.set(&ctx.Response.Header, &d, q.text)
 		})
-		if n != 0 || d.verdict != want {
+		if n != 0 || d.Verdict != want {
 			t.Errorf("%v: %v allocations for %+v, want none for %v", lines, n, d, want)
 		}
 	}
-	check(admitted, askAPI...)
-	check(admitted, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /healthz")
-	check(admitted, "GET /ingress?zone=a+b HTTP/1.1", "Host: authz", "X-Original-Method: GET",
+	check(decision.Admitted, askAPI...)
+	check(decision.Admitted, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /healthz")
+	check(decision.Admitted, "GET /ingress?zone=a+b HTTP/1.1", "Host: authz", "X-Original-Method: GET",
 		"X-Original-URL: https://h:80/api/x?y", "X-Real-IP: 203.0.113.9")
-	check(blocked, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /.env")
+	check(decision.Blocked, "GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: GET", "X-Original-URI: /.env")
 }
 
 // answers asks and returns the whole answer but what is the same in every one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"authz/internal/decision"
 	"authz/store"
 )
 
@@ -39,7 +40,7 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 		return nil, err
 	}
 	s.store = redis
-	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), holds) {
+	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), decision.Holds) {
 		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
