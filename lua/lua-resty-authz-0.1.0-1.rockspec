@@ -36,6 +36,7 @@ build = {
         ["resty.authz.path"] = "resty/authz/path.lua",
         ["resty.authz.pattern"] = "resty/authz/pattern.lua",
         ["resty.authz.policy"] = "resty/authz/policy.lua",
+        ["resty.authz.decide"] = "resty/authz/decide.lua",
         ["resty.authz.flight"] = "resty/authz/flight.lua",
         ["resty.authz.breaker"] = "resty/authz/breaker.lua",
         ["resty.authz.redis"] = "resty/authz/redis.lua",

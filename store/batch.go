@@ -34,7 +34,7 @@ const (
 	sameTime = 2 * time.Millisecond
 
 	// A timer that fires so much too late means that this process gets too little of the processor.
-	lag = 5 * time.Millisecond
+	lag = 25 * time.Millisecond
 )
 
 var (
@@ -55,12 +55,13 @@ const (
 
 // lanes is who is under way to Redis, and who waits.
 type lanes struct {
-	mu     sync.Mutex
-	busy   int        // lanes taken; somebody waits only if one is
-	size   float64    // requests in the last calls: a moving average
-	queue  []*pending // who waits, in the order of arrival
-	flying []*call    // what is under way
-	heard  int64      // calls that Redis has answered
+	mu      sync.Mutex
+	busy    int           // lanes taken; somebody waits only if one is
+	size    float64       // requests in the last calls: a moving average
+	queue   []*pending    // who waits, in the order of arrival
+	flying  []*call       // what is under way
+	heard   int64         // calls that Redis has answered
+	heardAt time.Duration // when it answered the latest
 
 	laggedAt time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
 
@@ -180,6 +181,7 @@ func (l *lanes) leave(c *call) {
 	switch {
 	case c.answered:
 		l.heard++
+		l.heardAt = l.now()
 	case c.late:
 		for _, p := range c.members {
 			if l.lives(p, c.heard) {
@@ -206,10 +208,11 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
-// lives reports whether Redis has answered others since it had answered `heard` calls, or this process was late itself
-// within the time that p had. Then Redis does not hang: the requests that wait are too many, which clients can bring about.
+// lives reports whether Redis has answered others since it had answered `heard` calls, or this process was late itself, and
+// lately: within half of the time that p had. Then Redis does not hang: the requests that wait are too many, which clients can bring about.
 func (l *lanes) lives(p *pending, heard int64) bool {
-	return l.heard > heard || l.laggedAt != 0 && l.laggedAt >= p.deadline-2*p.half
+	now := l.now()
+	return l.heard > heard && now-l.heardAt < p.half || l.laggedAt != 0 && now-l.laggedAt < p.half
 }
 
 // expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next

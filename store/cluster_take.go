@@ -147,7 +147,7 @@ func (c *cluster) ask(slot int, nowUS int64, checks []limits.Check, peek bool, d
 
 // put asks a node, if its breaker lets it. After an error p is not to be used.
 func (r *Server) put(p *pending, nowUS int64) error {
-	if p.err = r.hold.held(); p.err != nil {
+	if p.err = r.held(); p.err != nil {
 		return nil
 	}
 	turn, err := r.breaker.begin()

@@ -9,8 +9,11 @@ import (
 
 // A hold gives one answer of a server again for a second, where each such answer costs its connection: go-redis closes it,
 // and the next check would make another. A server that was demoted, or that refuses the account when it connects, is asked
-// once a second then.
-type hold struct{ now atomic.Pointer[heldError] }
+// once a second then. It begins with the second such answer in a row: the new connection may lead to another server.
+type hold struct {
+	now    atomic.Pointer[heldError]
+	before atomic.Bool // the answer before was one that costs a connection
+}
 
 type heldError struct {
 	err   error
@@ -32,8 +35,11 @@ func (h *hold) held() error {
 
 // learn takes in what came of a call.
 func (h *hold) learn(err error) {
-	if err != nil && costsConnection(err) {
+	switch costs := err != nil && costsConnection(err); {
+	case costs && h.before.Swap(true):
 		h.now.Store(&heldError{err, time.Now().Add(heldFor)})
+	case !costs && h.before.Load():
+		h.before.Store(false)
 	}
 }
 
@@ -52,4 +58,12 @@ func costsConnection(err error) bool {
 		return strings.Contains(err.Error(), "DB index is out of range")
 	}
 	return false
+}
+
+// held is the error that holds now, for a Server that many ask: one with a breaker.
+func (r *Server) held() error {
+	if r.breaker == nil {
+		return nil
+	}
+	return r.hold.held()
 }

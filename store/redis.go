@@ -173,7 +173,7 @@ func (r *Server) Take(ctx context.Context, nowUS int64, checks []limits.Check, p
 	if len(checks) == 0 {
 		return dst, nil
 	}
-	if err := r.hold.held(); err != nil {
+	if err := r.held(); err != nil {
 		return dst, err
 	}
 	turn, err := r.breaker.begin()

@@ -142,8 +142,12 @@ func TestWhatFollowsAReplyEndsItsConnection(t *testing.T) {
 		}
 		p.says(replyToOne)
 		same(t, n.send(t, "GET /one", "").body, "true 4 0 200000")
-		// One of the three was on the connection that the last one before them had left.
-		same(t, fmt.Sprintf("%.40q: %d connections", reply, p.connections.Load()-before), fmt.Sprintf("%.40q: 2 connections", reply))
+		// One of the three was on the connection that the last one before them had left. A connection whose server answers
+		// with an error is kept, but for one a second.
+		made := p.connections.Load() - before
+		if isError := reply == "-ERR no\r\n"; made != 2 && !(isError && made <= 1) {
+			t.Errorf("%.40q: %d connections, want 2", reply, made)
+		}
 	}
 	p.says(replyToOne)
 	same(t, n.send(t, "GET /one", "").body, "true 4 0 200000")

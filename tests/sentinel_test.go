@@ -70,7 +70,7 @@ func TestSentinelsThatCannotTellSayWhy(t *testing.T) {
 	at := "redis://" + s[0].addr
 	who := "no Sentinel says where the master is: the Sentinel " + s[0].addr
 	says("", "<nil>", at+"?master=main&sentinel_password=w4tchword")
-	says("other", who+` knows no master "mine"`, at+"?master=mine&sentinel_password=w4tchword")
+	says("other", store.ErrNoMaster.Error()+": the Sentinel "+s[0].addr+` knows no master "mine"`, at+"?master=mine&sentinel_password=w4tchword")
 	says("noauth", who+": NOAUTH ", at+"?master=main")
 	says("noauth", who+": WRONGPASS ", at+"?master=main&sentinel_password=w4tchdog")
 	says("network", "no Sentinel says where the master is: the Sentinel 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused",

@@ -99,11 +99,11 @@ func TestASharedCallSpoilsNobody(t *testing.T) {
 		return "own " + kindOf(s, check(l, fmt.Sprint("u", i), 1), check(newLimit(t, "wide", "fixed_window", 1000, 366*86400e6, 0), fmt.Sprint("u", i), 1))
 	})
 	for outcome := range got {
-		if strings.HasPrefix(outcome, "peek ") && outcome != "peek [{true 5 0 0}] <nil>" {
+		if strings.HasPrefix(outcome, "peek ") && outcome != "peek [{true 5 0 0 false}] <nil>" {
 			t.Errorf("%s, want nothing charged", outcome)
 		}
 	}
-	same(t, fmt.Sprint(got["bad wrongtype"], got["own admitted"], got["own refused"], got["peek [{true 5 0 0}] <nil>"]), "400 160 640 400")
+	same(t, fmt.Sprint(got["bad wrongtype"], got["own admitted"], got["own refused"], got["peek [{true 5 0 0 false}] <nil>"]), "400 160 640 400")
 	if n := len(r.Keys(context.Background(), "*spared*").Val()); n != 0 {
 		t.Errorf("%d neighbours in a spoilt request were charged", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,7 @@ type console struct {
 
 // loadLimits loads limits files. What is wrong with them has been said then, a line each.
 func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // a large file needs ten times its set to be read
 	set, err := limits.Load(prefix, paths...)
 	if err != nil {
 		fmt.Fprintln(c.err, err)

@@ -38,6 +38,7 @@ type lastLoad struct {
 // load applies the files whole, or not at all. Buckets are not touched: what was used stays used.
 func (r *reloader) load() error {
 	defer debug.FreeOSMemory() // what was needed to read them, which may be ten times the set
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	set, err := limits.Load(r.prefix, r.paths...)
 	if err != nil {
 		r.service.metrics.reloaded.Set(0)

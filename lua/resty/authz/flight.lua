@@ -23,7 +23,7 @@ _M.__index = _M
 function _M.new(most)
     return setmetatable({
         most = most, calls = 0, weight = 0, flying = {}, queue = {}, head = 1, tail = 0, waiting = 0,
-        answered = 0, -- calls that Redis has answered
+        answered = 0, answered_s = 0, -- calls that Redis has answered, and when the latest
     }, _M)
 end
 
@@ -65,7 +65,7 @@ end
 --- enter waits for room for a call of this weight, until then and no longer. It returns the call, which is to
 -- leave again, or nil, the error's text and kind.
 function _M:enter(weight, until_s)
-    local call = {weight = weight, until_s = until_s, answered = self.answered}
+    local call = {weight = weight, until_s = until_s, answered = self.answered, half_s = (until_s - now()) / 2}
     if self.waiting == 0 and fits(self, weight) then
         begin(self, call)
         return call
@@ -85,16 +85,22 @@ function _M:enter(weight, until_s)
         return call
     end
     call.gone, self.waiting = true, self.waiting - 1
-    if self.answered > call.answered then
+    if self:lives(call) then
         return nil, "Redis has answered others until it was too late", "queue"
     end
     return nil, "timeout", "timeout"
 end
 
+--- Whether Redis has answered others since a call came, and lately: within half of the time that the call had.
+-- Then it does not hang, and those that wait for it are too many.
+function _M:lives(call)
+    return self.answered > call.answered and now() - self.answered_s < call.half_s
+end
+
 --- leave gives the room of a call to those that wait. answered: Redis has sent a reply, or an error of its own.
 function _M:leave(call, answered)
     if answered then
-        self.answered = self.answered + 1
+        self.answered, self.answered_s = self.answered + 1, now()
     end
     if self.flying[call] then
         self.flying[call] = nil

@@ -16,7 +16,6 @@ local open_connection, word = connection_of.open, connection_of.word
 local now = nginx.now
 
 local CLIENT_CAUSED = {pool = true, oom = true, queue = true} -- what clients can bring about by what they send
-local LATE_S = 0.005
 local HOLD_S = 1 -- a refused login, and the life of a connection whose server answers with errors
 
 local _M = {}
@@ -187,9 +186,9 @@ local function run(connection, n, count, words)
 end
 
 -- Whether this worker comes so long after a deadline that it was late itself.
-local function was_late(until_s)
+local function was_late(self, until_s)
     ngx.update_time()
-    return now() - until_s > LATE_S
+    return now() - until_s > self.whole_ms / 2000
 end
 
 -- Sends a script and reads its reply: the reply, the error's text and kind, and whether Redis has answered.
@@ -232,7 +231,7 @@ function _M:call(script, n, count, words, weight)
         reply, err, kind, answered = send(self, script, n, count, words, until_s)
         self.flight:leave(call, answered)
     end
-    if kind == "timeout" and (call and self.flight.answered > call.answered or was_late(until_s)) then
+    if kind == "timeout" and (call and self.flight:lives(call) or was_late(self, until_s)) then
         kind = "queue" -- Redis has answered others meanwhile, or this worker had too much to do
     end
     if self.breaker then
