@@ -63,7 +63,8 @@ type lanes struct {
 	heard   int64         // calls that Redis has answered
 	heardAt time.Duration // when it answered the latest
 
-	laggedAt time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
+	laggedAt  time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
+	crowdedAt time.Duration // when requests were too many, the latest time
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
@@ -212,7 +213,11 @@ func (l *lanes) leave(c *call) {
 // lately: within half of the time that p had. Then Redis does not hang: the requests that wait are too many, which clients can bring about.
 func (l *lanes) lives(p *pending, heard int64) bool {
 	now := l.now()
-	return l.heard > heard && now-l.heardAt < p.half || l.laggedAt != 0 && now-l.laggedAt < p.half
+	if l.heard > heard && now-l.heardAt < p.half || l.laggedAt != 0 && now-l.laggedAt < p.half {
+		l.crowdedAt = now
+		return true
+	}
+	return l.crowdedAt != 0 && now-l.crowdedAt < 2*p.half // a moment ago it had too much to do
 }
 
 // expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next

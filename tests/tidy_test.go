@@ -17,13 +17,14 @@ import (
 // arrows are what each room may import beside the standard library: rooms of ours, and modules with all
 // that is in them.
 var arrows = map[string][]string{
-	"cmd/authz": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify",
+	"cmd/authz": {"authz/limits", "authz/store", "authz/internal/decision", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus/client_golang", "github.com/valyala/fasthttp"},
-	"store":        {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
-	"limits":       {"github.com/BurntSushi/toml"},
-	"replay":       {"authz/limits", "authz/store", "authz/nginx"},
-	"nginx":        {},
-	"redisscripts": {},
+	"store":             {"authz/limits", "authz/redisscripts", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
+	"limits":            {"github.com/BurntSushi/toml"},
+	"internal/decision": {"authz/limits", "authz/store"},
+	"replay":            {"authz/limits", "authz/store", "authz/nginx", "authz/internal/decision"},
+	"nginx":             {},
+	"redisscripts":      {},
 	"tests": {"authz/limits", "authz/store", "authz/redisscripts", "authz/replay", "authz/nginx", "github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2",
 		"github.com/rs/zerolog", "go.yaml.in/yaml/v3", "github.com/chromedp"},
 }
@@ -35,7 +36,7 @@ func TestTheRoomsImportOnlyAsTheArrowsSay(t *testing.T) {
 		}
 		allowed, ok := arrows[path.Dir(name)]
 		if !ok {
-			t.Errorf("%s: not a room, want one of cmd/authz, limits, nginx, redisscripts, replay, store, tests", name)
+			t.Errorf("%s: not a room, want one of cmd/authz, internal/decision, limits, nginx, redisscripts, replay, store, tests", name)
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, parser.ImportsOnly)

@@ -46,7 +46,9 @@ type console struct {
 
 // loadLimits loads limits files. What is wrong with them has been said then, a line each.
 func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(25)) // a large file needs ten times its set to be read
+	// A large file needs ten times its set to be read: the collector keeps up with it.
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(700 << 20))
 	set, err := limits.Load(prefix, paths...)
 	if err != nil {
 		fmt.Fprintln(c.err, err)
