@@ -32,7 +32,7 @@ type parser struct {
 	spec     spec
 	onError  OnError // of limits that do not say
 	problems []problem
-	left     int // problems that were left out, there being mostProblems
+	left     int // problems that were left out
 	room     room
 	blind    bool // a file could not be read: what seems to be absent may stand in it
 
@@ -147,9 +147,8 @@ func (p *parser) gatherAll(paths []string) {
 		all = append(all, names...)
 	}
 	for order, name := range all {
-		if err := p.room.add(name); err != nil { // before any is read
-			p.blind = true
-			p.report(order, 0, err.Error())
+		if err := p.room.announce(name); err != nil {
+			p.cannotRead(order, name, err)
 			return
 		}
 	}
@@ -160,7 +159,7 @@ func (p *parser) gatherAll(paths []string) {
 
 // gather reads a file and sorts its tables.
 func (p *parser) gather(order int, name string) {
-	text, err := readRegular(name)
+	text, err := p.room.read(name)
 	if err != nil {
 		p.cannotRead(order, name, err)
 		return
@@ -200,8 +199,12 @@ func (p *parser) gather(order int, name string) {
 
 func (p *parser) cannotRead(order int, name string, err error) {
 	p.blind = true
-	if err == errIrregular {
+	switch err {
+	case errIrregular:
 		p.report(order, 0, name+": not a regular file, want a limits file")
+		return
+	case errTooLarge:
+		p.report(order, 0, name+": "+err.Error())
 		return
 	}
 	if inner, ok := err.(*os.PathError); ok {

@@ -211,3 +211,25 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// The library holds a key with the names of all tables around it: a long name makes each key weigh more.
+func TestKeysInLongNamesWeighMore(t *testing.T) {
+	long := strings.Repeat("x", 128_000)
+	for _, text := range []string{
+		"[limit." + long + "]\n" + strings.Repeat("k = 1\n", 1000),
+		"[[limit." + long + "]]\n" + strings.Repeat("k = 1\n", 1000),
+		"[limit.'" + long + "']\nlist = [\n]\n" + strings.Repeat("k = 1\n", 1000),
+		long + " = {" + strings.Repeat("k = 1, ", 1000) + "}\n",
+		long + " = [{" + strings.Repeat("k = 1, ", 1000) + "}]\n",
+		"[limit.a]\n" + long + " = { a = { " + strings.Repeat("k = 1, ", 1000) + "}}\n",
+	} {
+		var r room
+		if line, err := r.take(text); err == nil || !strings.Contains(err.Error(), "too large from here on") {
+			t.Errorf("line %d, weight %d, %v, want too large: %.20s", line, r.weight, err, text)
+		}
+	}
+	var r room
+	if _, err := r.take("[limit." + long + "]\nk = 1\n[limit.a]\n" + strings.Repeat("k = [[1], [2]]\n", 1000)); err != nil || r.weight > 30_000 {
+		t.Errorf("weight %d, %v, want keys of the table after a long name to weigh 4", r.weight, err)
+	}
+}
