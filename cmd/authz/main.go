@@ -48,7 +48,6 @@ type console struct {
 func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error) {
 	// A large file needs ten times its set to be read: the collector keeps up with it.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(700 << 20))
 	set, err := limits.Load(prefix, paths...)
 	if err != nil {
 		fmt.Fprintln(c.err, err)
