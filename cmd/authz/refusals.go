@@ -26,22 +26,21 @@ func (s *service) remember(ctx context.Context, max int, redis store.Redis, epoc
 }
 
 // hearResets begins the refusal cache anew when the epoch has changed, and when it was out of reach: Redis may have lost
-// what it refused. A Redis without an epoch may have lost everything, too. It gets one as soon as a refusal is cached.
+// what it refused. A Redis without an epoch may have lost everything, too. It gets one as soon as a refusal is cached;
+// where it cannot have one, the cache begins anew at every second look.
 func (s *service) hearResets(ctx context.Context, redis store.Redis, key string) {
 	ticks := time.NewTicker(epochEvery)
 	defer ticks.Stop()
 	var last string
 	for known := false; ; {
 		epoch, err := store.Get(ctx, redis, key)
-		if err == nil && epoch == "" && s.refusals.Len() > 0 {
-			if err = store.SetNew(ctx, redis, key, rand.Text(), epochLife); err == nil {
-				epoch, err = store.Get(ctx, redis, key)
-			}
-		}
 		if err == nil && (!known || epoch != last) {
 			s.refusals.Forget(sinceStart())
 		}
 		last, known = epoch, err == nil
+		if known && epoch == "" && s.refusals.Len() > 0 { // its new epoch is heard at the next look
+			known = store.SetNew(ctx, redis, key, rand.Text(), epochLife) == nil
+		}
 		select {
 		case <-ctx.Done():
 			return
