@@ -21,8 +21,9 @@ import (
 const (
 	maxLanes = 4
 	fewLanes = 2
-	crowd    = 8   // requests in a call
-	maxBatch = 128 // requests in a call
+	crowd    = 8     // requests in a call
+	company  = crowd // requests that no crowd is
+	maxBatch = 128   // requests in a call
 	maxQueue = 8192
 
 	// maxWeight is the work in a call, unless one request has more: Redis serves nobody else meanwhile. A weight
@@ -40,7 +41,7 @@ const (
 var (
 	errQueueFull = &kindError{"queue", fmt.Errorf("%d requests wait for Redis, no more can", maxQueue)}
 	errLate      = &kindError{"timeout", fmt.Errorf("Redis has not answered in time: %w", context.DeadlineExceeded)}
-	errCrowded   = &kindError{"queue", fmt.Errorf("Redis has answered others until it was too late: %w", context.DeadlineExceeded)}
+	errCrowded   = &kindError{"queue", fmt.Errorf("Redis has not answered so many in time: %w", context.DeadlineExceeded)}
 )
 
 // A signal is what a caller that waits is told.
@@ -49,7 +50,7 @@ type signal uint8
 const (
 	answered signal = iota // there is a reply or an error
 	late                   // the deadline has passed; the pending belongs to nobody
-	crowded                // likewise, but Redis has answered others meanwhile: it lives, and has too much to do
+	crowded                // likewise, but in a crowd or while Redis has answered others: it may have too much to do
 	lead                   // it has been given a lane: it is to send what waits
 )
 
@@ -64,7 +65,7 @@ type lanes struct {
 	heardAt time.Duration // when it answered the latest
 
 	laggedAt  time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
-	crowdedAt time.Duration // when requests were too many, the latest time
+	crowdedAt time.Duration // when a request was late in a crowd, the latest time
 
 	start   time.Time
 	watch   *time.Timer   // runs expire at watchAt
@@ -176,6 +177,9 @@ func (l *lanes) begin(c *call) {
 // their answers.
 func (l *lanes) leave(c *call) {
 	l.mu.Lock()
+	if c.late && l.isCrowd() {
+		l.crowdedAt = l.now()
+	}
 	i := slices.Index(l.flying, c)
 	l.flying = slices.Delete(l.flying, i, i+1)
 	c.term.end(context.Canceled)
@@ -209,15 +213,25 @@ func (l *lanes) leave(c *call) {
 	}
 }
 
-// lives reports whether Redis has answered others since it had answered `heard` calls, or this process was late itself, and
-// lately: within half of the time that p had. Then Redis does not hang: the requests that wait are too many, which clients can bring about.
+// lives reports whether Redis need not hang though p is late. It has answered others since it had answered `heard` calls,
+// or this process was late itself, and lately: within half of the time that p had. Or p was late in a crowd, which clients
+// can bring about: then the breaker asks Redis whether it hangs.
 func (l *lanes) lives(p *pending, heard int64) bool {
 	now := l.now()
 	if l.heard > heard && now-l.heardAt < p.half || l.laggedAt != 0 && now-l.laggedAt < p.half {
 		l.crowdedAt = now
 		return true
 	}
-	return l.crowdedAt != 0 && now-l.crowdedAt < 2*p.half // a moment ago it had too much to do
+	return l.crowdedAt != 0 && now-l.crowdedAt < 2*p.half
+}
+
+// isCrowd reports whether those that wait or are under way are so many that clients can bring their delay about.
+func (l *lanes) isCrowd() bool {
+	asking := len(l.queue)
+	for _, c := range l.flying {
+		asking += len(c.members)
+	}
+	return asking > company
 }
 
 // expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next
@@ -230,12 +244,16 @@ func (l *lanes) expire() {
 		l.laggedAt = now
 	}
 	l.watchAt = 0
+	inCrowd := l.isCrowd()
 	// heard: what Redis had answered when it began to wait for a lane, or when it was sent.
 	isLate := func(p *pending, heard int64) bool {
 		switch {
 		case p.left:
 		case p.deadline <= now:
 			p.left = true
+			if inCrowd {
+				l.crowdedAt = now
+			}
 			if l.lives(p, heard) {
 				p.wake <- crowded
 			} else {

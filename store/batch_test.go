@@ -233,8 +233,8 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 		t.Errorf("told %d, want that it is late", s)
 	}
 	l.expire()
-	if got := fmt.Sprint(told(queue)); got != "[late late - -]" {
-		t.Errorf("got %s, want [late late - -]", got)
+	if got := fmt.Sprint(told(queue)); got != "[crowded crowded - -]" {
+		t.Errorf("got %s, want [crowded crowded - -]", got)
 	}
 	l.leave(flying)
 	if got := fmt.Sprint(told(queue)); got != "[- - answered -]" {
@@ -257,9 +257,9 @@ func TestACallThatOthersOvertookIsOneOfACrowd(t *testing.T) {
 	}
 }
 
-// Whoever is late can tell a Redis that has too much to do from one that hangs: it has answered somebody
-// since. Clients can bring that about, and must not switch a limit off.
-func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
+// Whoever is late in a crowd, and a moment after it, cannot tell a Redis that has too much to do from one that hangs.
+// Clients can bring that about, and must not switch a limit off.
+func TestWhoIsLateInACrowdDoesNotSayThatRedisHangs(t *testing.T) {
 	is := func(want string, end error) {
 		t.Helper()
 		l, calls, queue := waiting(t, 4)
@@ -290,10 +290,26 @@ func TestWhoeverIsLateKnowsWhetherRedisLives(t *testing.T) {
 			t.Errorf("after %v:\ngot  %s\nwant %s", end, got, want)
 		}
 	}
-	// Nobody was answered since the fifth came. Once one request was late in a crowd, so are the others for a moment.
-	lives, hangs := "crowded - - lead late, - crowded - - -, queue queue, queue", "late - - lead late, - late - - -, timeout timeout, timeout"
-	is(lives, nil)
-	is(lives, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
-	is(hangs, &kindError{"timeout", context.DeadlineExceeded})
-	is(hangs, &kindError{"network", io.EOF})
+	// The fifth has half a moment only.
+	want := "crowded - - lead late, - crowded - - -, queue queue, queue"
+	is(want, nil)
+	is(want, &kindError{"oom", replyError("OOM command not allowed when used memory > 'maxmemory'.")})
+	is(want, &kindError{"timeout", context.DeadlineExceeded})
+	is(want, &kindError{"network", io.EOF})
+}
+
+// Where nobody waits for others, silence is Redis's own.
+func TestTwoThatAreLateSayThatRedisHangs(t *testing.T) {
+	l, calls, _ := waiting(t, 0)
+	for _, c := range calls {
+		c.members[0].deadline = l.now()
+	}
+	l.expire()
+	for _, c := range calls {
+		c.end(&kindError{"timeout", context.DeadlineExceeded})
+		l.leave(c)
+		if kind := Kind(c.members[0].err); kind != "timeout" {
+			t.Errorf("kind %s, want timeout", kind)
+		}
+	}
 }

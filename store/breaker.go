@@ -31,6 +31,8 @@ type breaker struct {
 	byClients bool          // a client may have caused one of the failures since the last answer
 	pause     time.Duration // between the latest two probes
 	closed    time.Time     // the latest time
+	doubting  bool          // doubt runs
+	doubted   time.Time     // when it ended the latest time
 
 	life context.Context // of the probes
 	end  context.CancelFunc
@@ -40,18 +42,20 @@ type breaker struct {
 // after the one that counted before, so that it takes more than one hiccup, however many met that.
 const inARow = 3
 
-// A probe of an account that is refused comes once a second. Else a probe follows the one before by firstPause, then by twice as long each time, up to lastPause, which is
-// also the longest that it waits for an answer: Redis is asked again within a second of its return. A breaker that opens soon after it has
-// closed goes on where it was.
+// A probe of an account that is refused comes once a second. Else a probe follows the one before by firstPause, then by
+// twice as long each time, up to lastPause, which is also the longest that it waits for an answer: Redis is asked again
+// within a second of its return. A breaker that opens soon after it has closed goes on where it was. While crowds wait
+// in vain, a doubt follows the one before by againAfter.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 	soon       = 5 * time.Second
+	againAfter = 100 * time.Millisecond
 )
 
 // outOfReach are the kinds of failure that say that Redis cannot be reached, or does not answer. Refused
 // accounts are among them, for each request would connect again to be refused. The queue is not: whoever
-// waited in vain did so while Redis answered others, and whoever found no place in it has not waited.
+// waited in vain did so in a crowd, and whoever found no place in it has not waited. Then doubt decides.
 var outOfReach = []string{"timeout", "network", "pool", "noauth"}
 
 func reached(err error) bool { return !slices.Contains(outOfReach, Kind(err)) }
@@ -120,22 +124,61 @@ func (b *breaker) weigh(turn uint64, err error) {
 	b.shaky.Store(b.byClients || !reached)
 	switch {
 	case Kind(err) == "queue":
+		if !b.doubting && time.Since(b.doubted) >= againAfter {
+			b.doubting = true
+			go b.doubt()
+		}
 		return
 	case !reached && turn != b.turn.Load():
 		return
 	case !reached:
 		b.turn.Add(1)
 	}
-	b.machine.Execute(func() (struct{}, error) { return struct{}{}, err })
-	if b.machine.State() == gobreaker.StateClosed {
-		return
+	b.count(err)
+	if b.machine.State() != gobreaker.StateClosed {
+		b.opened(err, b.byClients)
 	}
-	b.open.Store(&openError{err, b.byClients})
-	b.turned(err)
+}
+
+// count counts an outcome.
+func (b *breaker) count(err error) {
+	b.machine.Execute(func() (struct{}, error) { return struct{}{}, err })
+}
+
+// opened has the breaker open from here on.
+func (b *breaker) opened(cause error, byClients bool) {
+	b.open.Store(&openError{cause, byClients})
+	b.turned(cause)
 	if time.Since(b.closed) >= soon {
 		b.pause = 0
 	}
 	go b.probe()
+}
+
+// doubt finds out what a crowd cannot tell that waits in vain: whether Redis has too much to do, or hangs. One that
+// answers no ping for as long as lastPause hangs.
+func (b *breaker) doubt() {
+	ctx, cancel := context.WithTimeout(b.life, lastPause)
+	defer cancel()
+	err := b.ping(ctx)
+	for !reached(err) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(firstPause):
+			err = b.ping(ctx)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.doubting, b.doubted = false, time.Now()
+	if reached(err) || b.life.Err() != nil || b.open.Load() != nil {
+		return
+	}
+	b.turn.Add(1)
+	for b.machine.State() == gobreaker.StateClosed {
+		b.count(err)
+	}
+	b.opened(err, false)
 }
 
 // cause is why the breaker is open, nil while it is closed.
@@ -152,7 +195,8 @@ func (b *breaker) cause() error {
 // under its own kind.
 func (b *breaker) probe() {
 	var last error
-	for began := time.Now(); b.machine.State() != gobreaker.StateClosed; {
+	opened := time.Now()
+	for began := opened; b.machine.State() != gobreaker.StateClosed; {
 		b.pause = min(max(2*b.pause, firstPause), lastPause)
 		if Kind(b.cause()) == "noauth" {
 			b.pause = heldFor // each probe costs a connection
@@ -171,6 +215,9 @@ func (b *breaker) probe() {
 		})
 		if b.life.Err() != nil {
 			return // and what the ping said was that
+		}
+		if !reached(last) && time.Since(opened) >= lastPause { // though nobody asks: no client has brought that about
+			b.open.Store(&openError{b.cause(), false})
 		}
 	}
 	b.mu.Lock()

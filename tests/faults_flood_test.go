@@ -90,16 +90,10 @@ func costlyFlood(t *testing.T, target floodTarget, lasts time.Duration) (heavy, 
 func judgeFlood(t *testing.T, name string, r *redisServer, heavy, login map[string]int) {
 	t.Helper()
 	t.Logf("%s: costly %v, login %v", name, heavy, login)
-	// With AUTHZ_TIMES=1, on a machine that is left alone, none is let in. Under the race detector and beside other tests
-	// Redis gets too little of the processor to answer at all for a while, and that cannot be told from a hang.
-	all, most := heavy["200"]+heavy["200 local"]+heavy["200 allow"], 0
-	if os.Getenv("AUTHZ_TIMES") == "" {
-		most = all / 10
+	if heavy["200 allow"]+login["200 allow"] > 0 {
+		t.Errorf("%s: %d costly requests and %d logins are let in by allow, want none", name, heavy["200 allow"], login["200 allow"])
 	}
-	if heavy["200 allow"] > most {
-		t.Errorf("%s: %d of %d costly requests are let in by allow, want %d at most", name, heavy["200 allow"], all, most)
-	}
-	if most == 0 && login["200 allow"] > 0 || login["200"] > 5 || login["200 local"] > 5 {
+	if login["200"] > 5 || login["200 local"] > 5 {
 		t.Errorf("%s: logins %v, want 5 at most, and 5 by the local share", name, login)
 	}
 	stats := r.Info(context.Background(), "commandstats").Val()
@@ -132,7 +126,7 @@ func TestAFloodOfCostlyRequestsOpensNothing(t *testing.T) {
 		}, func() { c.Close() }, nil
 	}}, 3*time.Second)
 	judgeFlood(t, "service", r, heavy, login)
-	if slowest > time.Second {
+	if os.Getenv("AUTHZ_TIMES") != "" && slowest > time.Second {
 		t.Errorf("a login took %v beside the flood, want it answered", slowest)
 	}
 }

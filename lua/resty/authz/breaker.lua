@@ -3,24 +3,27 @@
 -- once. Probes ask meanwhile, with no client's request; the first that is answered closes the breaker.
 -- store/breaker.go is the service's.
 
-local min = math.min
+local now = require("resty.authz.nginx").now
+
+local max, min = math.max, math.min
 
 local IN_A_ROW = 3
 local FIRST_PAUSE_S, LAST_PAUSE_S = 0.01, 0.5
+local AGAIN_S = 0.1 -- a doubt follows the one before
 local STALE_S = 2 -- a breaker whose prober has ended with its worker lets a request try after so long
 local OUT_OF_REACH = {timeout = true, network = true, pool = true, noauth = true}
 
 local _M = {}
 _M.__index = _M
 
---- A breaker in a dict, for the Redis of this scope. ping() returns true if Redis answers, with an error too;
--- log(text) is told of each change.
+--- A breaker in a dict, for the Redis of this scope. ping(wait_s) returns true if Redis answers in time, with an error
+-- too, or false and the error's text; log(text) is told of each change.
 -- Failures within blame_s of one that clients caused are put down to them too.
 function _M.new(dict, scope, blame_s, ping, log)
     return setmetatable({
         dict = dict, ping = ping, log = log, blame_s = blame_s,
         failures = "\0failures|" .. scope, open = "\0open|" .. scope,
-        blame = "\0blame|" .. scope,
+        blame = "\0blame|" .. scope, doubted = "\0doubt|" .. scope,
     }, _M)
 end
 
@@ -40,25 +43,54 @@ end
 
 local probe
 
-local function probe_in(self, pause_s)
+local function probe_in(self, pause_s, opened_s)
     self.dict:expire(self.open, STALE_S)
-    if not ngx.timer.at(pause_s, probe, self, pause_s) then
+    if not ngx.timer.at(pause_s, probe, self, pause_s, opened_s) then
         self.dict:delete(self.open) -- no timer is left: the next request tries
     end
 end
 
-probe = function(premature, self, pause_s)
+local function open(self, err, by_clients)
+    if self.dict:add(self.open, err, STALE_S, by_clients and 1 or 0) then
+        self.log("the breaker is open: Redis is not asked until a probe is answered, on_error decides: " .. err)
+        probe_in(self, FIRST_PAUSE_S, now())
+    end
+end
+
+probe = function(premature, self, pause_s, opened_s)
     if premature then
         return
-    elseif self.ping() then
+    elseif self.ping(LAST_PAUSE_S) then
         self.dict:delete(self.failures)
         self.dict:delete(self.blame)
         if self.dict:get(self.open) then
             self.dict:delete(self.open)
             self.log("the breaker is closed: Redis answers")
         end
+        return
+    end
+    local cause, by_clients = self.dict:get(self.open)
+    if by_clients == 1 and now() - opened_s >= LAST_PAUSE_S then
+        self.dict:set(self.open, cause, STALE_S, 0) -- nobody asks: no client has brought that about
+    end
+    probe_in(self, min(2 * pause_s, LAST_PAUSE_S), opened_s)
+end
+
+-- Finds out what a crowd cannot tell that waits in vain: whether Redis has too much to do, or hangs. One that answers
+-- no ping until then hangs.
+local function doubt(premature, self, until_s)
+    if premature then
+        return
+    end
+    local answers, err = self.ping(max(FIRST_PAUSE_S, until_s - now()))
+    if answers then
+        self.dict:set(self.doubted, true, AGAIN_S)
+    elseif now() >= until_s then
+        self.dict:delete(self.doubted)
+        self.dict:set(self.failures, IN_A_ROW)
+        open(self, err, false)
     else
-        probe_in(self, min(2 * pause_s, LAST_PAUSE_S))
+        ngx.timer.at(FIRST_PAUSE_S, doubt, self, until_s)
     end
 end
 
@@ -69,6 +101,9 @@ function _M:learn(failures, err, kind, client_caused)
     local dict = self.dict
     if client_caused then
         dict:set(self.blame, true, self.blame_s)
+    end
+    if kind == "queue" and dict:add(self.doubted, true, STALE_S) then
+        ngx.timer.at(0, doubt, self, now() + LAST_PAUSE_S)
     end
     if not OUT_OF_REACH[kind] then
         if failures > 0 and not client_caused then
@@ -83,9 +118,8 @@ function _M:learn(failures, err, kind, client_caused)
         return by_clients
     end
     local n = dict:incr(self.failures, 1, 0)
-    if n and n >= IN_A_ROW and dict:add(self.open, err, STALE_S, by_clients and 1 or 0) then
-        self.log("the breaker is open: Redis is not asked until a probe is answered, on_error decides: " .. err)
-        probe_in(self, FIRST_PAUSE_S)
+    if n and n >= IN_A_ROW then
+        open(self, err, by_clients)
     end
     return by_clients
 end

@@ -14,6 +14,7 @@ local now = nginx.now
 local MOST_WEIGHT = 1024 -- of all workers of an nginx: some 4 ms of Redis
 local LEAST_WEIGHT = 128 -- of a worker, however many there are
 local MOST_QUEUE = 4096
+local COMPANY = 8 -- requests that no crowd is
 local LOST_S = 1 -- a call that has not come back so long after its deadline never will: its request was aborted
 
 local _M = {}
@@ -24,6 +25,7 @@ function _M.new(most)
     return setmetatable({
         most = most, calls = 0, weight = 0, flying = {}, queue = {}, head = 1, tail = 0, waiting = 0,
         answered = 0, answered_s = 0, -- calls that Redis has answered, and when the latest
+        crowded_s = 0, -- when a request was late in a crowd, the latest time
     }, _M)
 end
 
@@ -84,17 +86,24 @@ function _M:enter(weight, until_s)
     if self.flying[call] then
         return call
     end
+    local lives = self:lives(call)
     call.gone, self.waiting = true, self.waiting - 1
-    if self:lives(call) then
-        return nil, "Redis has answered others until it was too late", "queue"
+    if lives then
+        return nil, "Redis has not answered so many in time", "queue"
     end
     return nil, "timeout", "timeout"
 end
 
---- Whether Redis has answered others since a call came, and lately: within half of the time that the call had.
--- Then it does not hang, and those that wait for it are too many.
+--- Whether Redis need not hang though a call was late. It has answered others since the call came, and lately: within
+-- half of the time that the call had. Or the call was late in a crowd, which clients can bring about: then the breaker
+-- asks Redis whether it hangs.
 function _M:lives(call)
-    return self.answered > call.answered and now() - self.answered_s < call.half_s
+    local now_s = now()
+    if self.calls + self.waiting > COMPANY then
+        self.crowded_s = now_s
+    end
+    return self.answered > call.answered and now_s - self.answered_s < call.half_s
+        or now_s - self.crowded_s < 2 * call.half_s
 end
 
 --- leave gives the room of a call to those that wait. answered: Redis has sent a reply, or an error of its own.

@@ -229,10 +229,13 @@ function _M:call(script, n, count, words, weight)
     if call then
         local answered
         reply, err, kind, answered = send(self, script, n, count, words, until_s)
+        if kind == "timeout" and self.flight:lives(call) then
+            kind = "queue"
+        end
         self.flight:leave(call, answered)
     end
-    if kind == "timeout" and (call and self.flight:lives(call) or was_late(self, until_s)) then
-        kind = "queue" -- Redis has answered others meanwhile, or this worker had too much to do
+    if kind == "timeout" and was_late(self, until_s) then
+        kind = "queue"
     end
     if self.breaker then
         by_clients = self.breaker:learn(failures, err, kind, CLIENT_CAUSED[kind])
@@ -310,10 +313,13 @@ local function weight_of(check)
     return check.limit.algorithm == "sliding_window" and 1 + check.cost or 1
 end
 
---- Redis answers, with an error too.
-function _M:ping()
-    local text, _, kind = self:get("authz")
-    return text ~= nil or kind ~= "timeout" and kind ~= "network" and kind ~= "pool" and kind ~= "noauth"
+--- Whether Redis answers within wait_s, with an error too; if not, the error's text.
+function _M:ping(wait_s)
+    local wait_ms = wait_s * 1000
+    local patient = setmetatable({whole_ms = wait_ms, connect_ms = wait_ms, send_ms = wait_ms, read_ms = wait_ms},
+        {__index = self})
+    local text, err, kind = _M.get(patient, "authz")
+    return text ~= nil or kind ~= "timeout" and kind ~= "network" and kind ~= "pool" and kind ~= "noauth", err
 end
 
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
