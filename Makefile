@@ -21,7 +21,7 @@ unit:
 VERSION ?= 0.0.0~dev
 BIN ?= bin
 build:
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o $(BIN)/authz ./cmd/authz
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X authz/internal/buildinfo.release=$(VERSION)' -o $(BIN)/authz ./cmd/authz
 
 # bin/authz_VERSION_amd64.deb (GOARCH=arm64 for others), by nfpm.
 deb: build

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"authz/internal/monotonic"
 )
 
 // An admin is what the admin listener shows to operators, and lets them do.
@@ -84,7 +86,7 @@ func (a *admin) reset(r *http.Request) (resetBucket, error) {
 	}
 	reset, err := a.now().reset(r.Context(), r.FormValue("limit"), r.FormValue("key"), who)
 	if a.refusals != nil && !errors.As(err, new(usageError)) {
-		a.refusals.Forget(sinceStart()) // at once here, and also if Redis is away
+		a.refusals.Forget(monotonic.Now()) // at once here, and also if Redis is away
 	}
 	return reset, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 	"authz/limits"
 	"authz/store"
 )
@@ -45,14 +46,9 @@ type service struct {
 
 // warned bounds the warnings, to one a minute of a kind.
 type warned struct {
-	ignored, noAddress, badAddress, rejected, panicked seldom
-	flawed                                             [flaws]seldom
+	ignored, noAddress, badAddress, rejected, panicked monotonic.OncePerMinute
+	flawed                                             [flaws]monotonic.OncePerMinute
 }
-
-var started = time.Now()
-
-// sinceStart is a clock that nobody sets, and half as dear to read as time.Now.
-func sinceStart() time.Duration { return time.Since(started) }
 
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
@@ -100,7 +96,7 @@ func (s *service) resolve(q *request) flaw {
 	f, unreadable := q.resolve(s.peers.trusted)
 	if len(unreadable) > 0 {
 		s.metrics.badAddress.Inc()
-		if s.warned.badAddress.now() {
+		if s.warned.badAddress.Due() {
 			s.log.Warn("the address of a client cannot be read; it counts as ip=unknown", "address", shortened(unreadable),
 				"cure", cureOf(unreadable), q.logged())
 		}
@@ -110,7 +106,7 @@ func (s *service) resolve(q *request) flaw {
 		s.flawed(q, f)
 	} else if len(unreadable) == 0 && !q.attrs.IP.IsValid() {
 		s.metrics.noAddress.Inc()
-		if s.warned.noAddress.now() {
+		if s.warned.noAddress.Due() {
 			s.log.Warn("request without a client address: set X-Real-IP in the proxy; it counts as ip=unknown", q.logged())
 		}
 	}
@@ -120,7 +116,7 @@ func (s *service) resolve(q *request) flaw {
 // flawed logs what the proxy does wrong. A target or a host that nginx refuses is the client's doing.
 func (s *service) flawed(q *request, f flaw) {
 	switch {
-	case f == badTarget || f == badHost || !s.warned.flawed[f].now():
+	case f == badTarget || f == badHost || !s.warned.flawed[f].Due():
 	case f == wrongRoute:
 		s.log.Warn("request blocked: its header is another proxy's", "route", q.route.path, "header", q.foreign,
 			"cure", q.route.cure(q.foreign), q.logged())
@@ -159,7 +155,7 @@ func (q *request) denied() decision.Decision {
 
 // decide asks the store about the checks, if it has to.
 func (s *service) decide(q *request) decision.Decision {
-	start := sinceStart()
+	start := monotonic.Now()
 	for i := range q.match.Checks {
 		if c := &q.match.Checks[i]; c.Rate.Count == 0 {
 			s.refuse(q, c, -1, decision.AsUsual, start)
@@ -182,7 +178,7 @@ func (s *service) decide(q *request) decision.Decision {
 		q.holds = true
 	}
 	results, err := s.store.Take(context.Background(), 0, checks, false, q.results[:0])
-	now := sinceStart()
+	now := monotonic.Now()
 	s.metrics.storeTime.Observe((now - start).Seconds())
 	if err != nil {
 		return s.degrade(q, checks, err, now)
@@ -282,7 +278,7 @@ func (s *service) degrade(q *request, checks []limits.Check, err error, now time
 
 func (s *service) ignored(peer netip.Addr, n int) {
 	s.metrics.ignored.Add(float64(n))
-	if s.warned.ignored.now() {
+	if s.warned.ignored.Due() {
 		who := "unix"
 		if peer.IsValid() {
 			who = peer.String()
@@ -294,7 +290,7 @@ func (s *service) ignored(peer netip.Addr, n int) {
 // panicked says where. What was said may hold a client's bytes, unless Go or we have said it.
 func (s *service) panicked(p any) {
 	s.metrics.panics.Inc()
-	if !s.warned.panicked.now() {
+	if !s.warned.panicked.Due() {
 		return
 	}
 	what := "a panic"

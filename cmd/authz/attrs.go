@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/header"
 	"authz/limits"
 	"authz/store"
 )
@@ -63,7 +64,7 @@ func (q *request) read(h *fasthttp.RequestHeader, at int, trustedPeer bool) {
 		q.zone = zoneIn(q.zone, h.RequestURI())
 	}
 	headers := q.rules.readings[at]
-	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
+	for name, value, rest, folded, ok := header.NextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = header.NextLine(rest) {
 		if folded { // seldom, and fasthttp knows how to put it together
 			q.begin(q.rules.set)
 			for name, value := range h.AllInOrder() {
@@ -100,7 +101,7 @@ func (q *request) take(headers reading, name, value []byte) {
 }
 
 // put takes a line of a header; nobody reads nil.
-func (q *request) put(h *header, value []byte) {
+func (q *request) put(h *readHeader, value []byte) {
 	if h == nil {
 		return
 	}
@@ -197,7 +198,7 @@ func (q *request) requestID() []byte {
 	}
 	id := q.values[fieldRequestID]
 	for _, c := range id {
-		if (c < '0' || c > '9') && (lower[c] < 'a' || lower[c] > 'z') && bytes.IndexByte([]byte("-_.:+/="), c) < 0 {
+		if (c < '0' || c > '9') && (header.Lower[c] < 'a' || header.Lower[c] > 'z') && bytes.IndexByte([]byte("-_.:+/="), c) < 0 {
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/header"
 	"authz/limits"
 )
 
@@ -337,7 +338,7 @@ func TestAnUnreadableAddressIsUnknownCountedAndLogged(t *testing.T) {
 func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
 	check := func(name, want string) {
 		t.Helper()
-		if got := canonical(name); got != want {
+		if got := header.Canonical(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"authz/internal/human"
 	"authz/limits"
 	"authz/store"
 )
@@ -170,16 +171,16 @@ func (b *bucket) write(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%d of %d left", b.Remaining, b.Capacity)
 	if b.WaitUS > 0 {
-		fmt.Fprintf(w, ", the next in %s", micros(b.WaitUS))
+		fmt.Fprintf(w, ", the next in %s", human.Micros(b.WaitUS))
 	}
 	if b.Exists && b.ResetUS > 0 {
-		fmt.Fprintf(w, ", %s in %s", b.rested(), micros(b.ResetUS))
+		fmt.Fprintf(w, ", %s in %s", b.rested(), human.Micros(b.ResetUS))
 	}
 	fmt.Fprintln(w)
 }
 
 // Numbers are those that it is counted by.
-func (b *bucket) Numbers() string { return numbers(b.Algorithm, b.Rate, b.Burst) }
+func (b *bucket) Numbers() string { return human.Limit(b.Algorithm, b.Rate, b.Burst) }
 
 // rested is what a bucket is when nobody uses it for long enough.
 func (b *bucket) rested() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"authz/internal/human"
 	"authz/limits"
 )
 
@@ -16,19 +17,11 @@ func (f *checkCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "good: %s, %s, %s, %s", count(len(set.Limits()), "limit"), count(len(set.Rules(limits.Allow)), "allow rule"),
-		count(len(set.Rules(limits.Deny)), "deny rule"), count(set.Overrides(), "override"))
+	fmt.Fprintf(c.out, "good: %s, %s, %s, %s", human.Count(len(set.Limits()), "limit"), human.Count(len(set.Rules(limits.Allow)), "allow rule"),
+		human.Count(len(set.Rules(limits.Deny)), "deny rule"), human.Count(set.Overrides(), "override"))
 	if n := set.Schedules(); n > 0 {
-		fmt.Fprintf(c.out, ", %s", count(n, "schedule"))
+		fmt.Fprintf(c.out, ", %s", human.Count(n, "schedule"))
 	}
 	fmt.Fprintln(c.out)
 	return nil
-}
-
-// count is "1 limit" or "2 limits".
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/buildinfo"
 	"authz/redisscripts"
 )
 
@@ -304,7 +305,7 @@ func TestHelpFitsItsCommand(t *testing.T) {
 	check("Sentinels; without it counts stay in this process", "${", "serve", "--help")
 	check("Sentinels ($AUTHZ_REDIS)", "without it", "scripts", "load", "--help")
 	check("Name, version and SHA-1 of each script.", "each.", "--help")
-	check(build(), "Usage", "--version")
+	check(buildinfo.Text(), "Usage", "--version")
 }
 
 // The flags that end a process need one.

@@ -165,14 +165,3 @@ func inShort(err error) string {
 	}
 	return text
 }
-
-// in is a time as people read it.
-func in(took time.Duration) string {
-	switch {
-	case took >= time.Minute:
-		return took.Round(time.Second).String()
-	case took >= time.Second:
-		return took.Round(10 * time.Millisecond).String()
-	}
-	return took.Round(10 * time.Microsecond).String()
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/human"
 	"authz/limits"
 	"authz/redisscripts"
 	"authz/store"
@@ -234,8 +235,8 @@ func (d *doctor) speed() {
 	}
 	slices.Sort(took)
 	if slowest := took[n-1]; slowest > d.RedisTimeout {
-		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", in(took[n/2]), in(slowest), n, d.RedisTimeout)
+		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.RedisTimeout)
 	} else {
-		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", in(took[n/2]), in(slowest), n, d.RedisTimeout)
+		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.RedisTimeout)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/human"
 	"authz/store"
 )
 
@@ -37,9 +38,9 @@ func (d *doctor) connection(name string) bool {
 		return false
 	}
 	if took > d.RedisTimeout {
-		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, in(took), d.RedisTimeout)
+		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, human.Duration(took), d.RedisTimeout)
 	} else {
-		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, in(took), d.RedisTimeout)
+		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, human.Duration(took), d.RedisTimeout)
 	}
 	return true
 }
@@ -158,9 +159,9 @@ func (d *doctor) clock() {
 	case ahead.Abs() <= max(took, time.Millisecond):
 		d.well("clock", "as this machine's")
 	case ahead > 0:
-		d.well("clock", "%s ahead of this machine's; limits go by Redis's", in(ahead))
+		d.well("clock", "%s ahead of this machine's; limits go by Redis's", human.Duration(ahead))
 	default:
-		d.well("clock", "%s behind this machine's; limits go by Redis's", in(-ahead))
+		d.well("clock", "%s behind this machine's; limits go by Redis's", human.Duration(-ahead))
 	}
 }
 

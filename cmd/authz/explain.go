@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/header"
+	"authz/internal/human"
 	"authz/limits"
 )
 
@@ -70,12 +72,12 @@ func (f *explainCmd) Run(c *console) error {
 	}
 	q := question{Method: f.Method, Host: f.Host, URI: f.URI, IP: f.IP, Zone: f.Zone, At: f.At, Headers: map[string][]string{}}
 	for _, h := range f.Header {
-		header, err := headerOf(h)
+		pair, err := header.Parse(h)
 		if err != nil {
 			return fmt.Errorf("--header=%s: %w", h, err)
 		}
-		name := canonical(header[0])
-		q.Headers[name] = append(q.Headers[name], header[1])
+		name := header.Canonical(pair[0])
+		q.Headers[name] = append(q.Headers[name], pair[1])
 	}
 	var m limits.Match
 	nowUS, err := q.when()
@@ -241,7 +243,7 @@ func tellLimits(w io.Writer, m *limits.Match, nowUS int64) {
 }
 
 func tellCheck(w io.Writer, m *limits.Match, c *limits.Check, nowUS int64) {
-	fmt.Fprintf(w, "limit.%s: %s", c.Limit.Name, numbers(c.Limit.Algorithm.String(), c.Rate.String(), c.Rate.Burst))
+	fmt.Fprintf(w, "limit.%s: %s", c.Limit.Name, human.Limit(c.Limit.Algorithm.String(), c.Rate.String(), c.Rate.Burst))
 	if c.Rate.Initial > 0 {
 		fmt.Fprintf(w, ", initial %d", c.Rate.Initial)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"authz/internal/monotonic"
 )
 
 // A guard says who may use the admin listener for what. Reads of keys are for whoever reaches it. Writes need the
@@ -27,7 +29,7 @@ type guard struct {
 
 	cross  http.CrossOriginProtection
 	denied prometheus.Counter
-	warned seldom
+	warned monotonic.OncePerMinute
 	log    *slog.Logger
 }
 
@@ -66,7 +68,7 @@ func (g *guard) writes(next http.HandlerFunc) http.Handler {
 // refuseWrite counts and logs that somebody may not.
 func (g *guard) refuseWrite(r *http.Request, err error) {
 	g.denied.Inc()
-	if g.warned.now() {
+	if g.warned.Due() {
 		g.log.Warn("write refused on the admin listener", "peer", r.RemoteAddr, "error", err.Error())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"authz/internal/header"
 )
 
 func TestHeadersAreFoundWhateverTheirCase(t *testing.T) {
@@ -41,7 +43,7 @@ func linesOf(t testing.TB, block string) (ours, theirs string, taken bool) {
 	if h.Read(bufio.NewReader(strings.NewReader("GET /nginx HTTP/1.1\r\n"+block+"\r\n"))) != nil {
 		return "", "", false
 	}
-	for name, value, rest, folded, ok := nextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = nextLine(rest) {
+	for name, value, rest, folded, ok := header.NextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = header.NextLine(rest) {
 		if folded {
 			return "", "", false
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"authz/internal/header"
 	"authz/nginx"
 )
 
@@ -205,7 +206,7 @@ func (w *linter) forward(l *level, at *nginx.Directive, name string, sent map[st
 	case !isVariable(name):
 		w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
 	default:
-		w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, canonical(name), canonical(name), want)
+		w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, header.Canonical(name), header.Canonical(name), want)
 	}
 }
 

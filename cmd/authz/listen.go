@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"authz/internal/monotonic"
 )
 
 // listen opens host:port or unix:/path, for fasthttp.
@@ -98,7 +100,7 @@ func address(l net.Listener) string {
 type patient struct {
 	net.Listener
 	log    *slog.Logger
-	warned seldom
+	warned monotonic.OncePerMinute
 }
 
 func (p *patient) Accept() (net.Conn, error) {
@@ -110,7 +112,7 @@ func (p *patient) Accept() (net.Conn, error) {
 		if errors.Is(err, net.ErrClosed) {
 			return nil, err
 		}
-		if p.warned.now() {
+		if p.warned.Due() {
 			p.log.Warn("no connection can be accepted for now", "error", err.Error())
 		}
 		time.Sleep(wait)
@@ -146,7 +148,7 @@ func newConn(c net.Conn) *conn { return &conn{Conn: c, began: true} }
 // the next idleFor. A connection on which nothing has come by then ends without a word: a proxy may have
 // made it in advance, and would take a refusal for the answer to the request that it sends at last.
 func (c *conn) Read(b []byte) (int, error) {
-	now := sinceStart()
+	now := monotonic.Now()
 	switch {
 	case c.began && !c.reads:
 		c.Conn.SetReadDeadline(time.Now().Add(headersWithin))
@@ -157,7 +159,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	c.reads = c.began
 	n, err := c.Conn.Read(b)
 	if n > 0 && !(c.asked && c.began) {
-		c.arrived = sinceStart()
+		c.arrived = monotonic.Now()
 	}
 	c.asked, c.began = c.asked || n > 0, c.began || n > 0
 	if !c.asked && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -167,7 +169,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	if now := sinceStart(); !c.writes || now-c.writeSet > slack {
+	if now := monotonic.Now(); !c.writes || now-c.writeSet > slack {
 		c.Conn.SetWriteDeadline(time.Now().Add(answerWithin))
 		c.writes, c.writeSet = true, now
 	}

@@ -89,13 +89,3 @@ func (q *logQueue) end() {
 type silent struct{}
 
 func (silent) Printf(string, ...any) {}
-
-// seldom lets the first of many through, and then one a minute.
-type seldom struct{ next atomic.Int64 } // nanoseconds since began
-
-var began = time.Now() // by the clock that nobody sets
-
-func (s *seldom) now() bool {
-	now, next := int64(time.Since(began)), s.next.Load()
-	return now >= next && s.next.CompareAndSwap(next, now+int64(time.Minute))
-}

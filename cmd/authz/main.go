@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"authz/internal/buildinfo"
 	"authz/limits"
 )
 
@@ -95,7 +96,7 @@ func run(args []string, c *console) int {
 // parse reads the command line.
 func parse(args []string, into *commands, c *console) (*kong.Context, error) {
 	parser, err := kong.New(into, kong.Name("authz"), kong.UsageOnError(), kong.DefaultEnvars("AUTHZ"),
-		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c), kong.Vars{"version": build()},
+		kong.Description("Rate limits for nginx auth_request."), kong.Writers(c.out, c.err), kong.Bind(c), kong.Vars{"version": buildinfo.Text()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"authz/internal/buildinfo"
 	"authz/internal/decision"
 	"authz/limits"
 	"authz/store"
@@ -97,7 +98,7 @@ func newMetrics() *metrics {
 	m.limits = m.gauge("authz_limits", "Limits in force.")
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "authz_build_info", Help: "The version that runs; always 1."},
 		[]string{"version", "revision", "goversion"})
-	build.WithLabelValues(version(), revision(), runtime.Version()).Set(1)
+	build.WithLabelValues(buildinfo.Version(), buildinfo.Revision(), runtime.Version()).Set(1)
 	r.MustRegister(m.storeTime, build)
 	return m
 }

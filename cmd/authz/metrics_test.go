@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"authz/internal/buildinfo"
 )
 
 // shown is the lines of /metrics that begin with one of these.
@@ -153,7 +155,7 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	check("authz_build_info", fmt.Sprintf("authz_build_info{goversion=%q,revision=%q,version=%q} 1\n", runtime.Version(), revision(), version()))
+	check("authz_build_info", fmt.Sprintf("authz_build_info{goversion=%q,revision=%q,version=%q} 1\n", runtime.Version(), buildinfo.Revision(), buildinfo.Version()))
 	loaded, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(shown(t, s, "authz_limits_last_reload_success_timestamp_seconds"),
 		"authz_limits_last_reload_success_timestamp_seconds")), 64)
 	if at := time.UnixMilli(int64(math.Round(loaded * 1000))); err != nil || at.Before(before.Truncate(time.Millisecond)) || at.After(time.Now()) {

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/buildinfo"
+	"authz/internal/human"
+	"authz/internal/monotonic"
 	"authz/limits"
 	"authz/replay"
 )
@@ -22,7 +25,7 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"micros": micros}).Parse(pageText))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"micros": human.Micros}).Parse(pageText))
 
 // A pageView is all that the page says.
 type pageView struct {
@@ -189,7 +192,7 @@ func (a *admin) render(w http.ResponseWriter, status int, s *pageView) {
 // show is the page without anything asked for.
 func (a *admin) show(r *http.Request) *pageView {
 	now := time.Now()
-	s := &pageView{Version: build(), Now: now.UTC().Format(time.RFC3339), WantsToken: !a.unix}
+	s := &pageView{Version: buildinfo.Text(), Now: now.UTC().Format(time.RFC3339), WantsToken: !a.unix}
 	s.Store, s.StoreIsWell = a.storeState(r.Context())
 	if a.buckets.redis != nil {
 		if s.Breaker = "closed"; a.buckets.redis.Unreachable() != nil {
@@ -206,14 +209,14 @@ func (a *admin) show(r *http.Request) *pageView {
 	for _, l := range rules.set.Limits() {
 		s.Limits = append(s.Limits, a.showLimit(rules, l, now.UnixMicro()))
 	}
-	s.TopMinute, s.TopHour = a.refused.top(time.Minute, sinceStart(), 10), a.refused.top(time.Hour, sinceStart(), 10)
+	s.TopMinute, s.TopHour = a.refused.top(time.Minute, monotonic.Now(), 10), a.refused.top(time.Hour, monotonic.Now(), 10)
 	return s
 }
 
 func (a *admin) showLimit(rules *rules, l *limits.Limit, nowUS int64) shownLimit {
 	rate, schedule := l.InForce(nowUS)
 	h := a.history.of(l.Name)
-	s := shownLimit{Name: l.Name, Numbers: numbers(l.Algorithm.String(), rate.String(), rate.Burst), By: schedule, Shadow: l.Shadow, Admitted: perSecond(lastMinute(&h.admitted)),
+	s := shownLimit{Name: l.Name, Numbers: human.Limit(l.Algorithm.String(), rate.String(), rate.Burst), By: schedule, Shadow: l.Shadow, Admitted: perSecond(lastMinute(&h.admitted)),
 		Refused: perSecond(lastMinute(&h.refused)), Chart: newChart(&h)}
 	if admitted := valueOf(rules.of(l).admitted); admitted > 0 {
 		s.Near = fmt.Sprintf("%.0f%%", 100*valueOf(rules.of(l).near)/admitted)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"authz/internal/header"
 )
 
 // logLine is a line of a log in the format common or combined, or like it: an address first, a request in quotes.
@@ -29,13 +31,13 @@ func pasted(text, ip, zone string) (q question, err error) {
 		}
 		q = question{Method: words[0], URI: words[1], Headers: map[string][]string{}}
 		for line := range strings.Lines(rest) {
-			header, err := headerOf(strings.TrimSpace(strings.TrimPrefix(line, ">")))
-			switch name := canonical(header[0]); {
+			pair, err := header.Parse(strings.TrimSpace(strings.TrimPrefix(line, ">")))
+			switch name := header.Canonical(pair[0]); {
 			case err != nil: // no header, such as the end of them
 			case name == "Host":
-				q.Host = header[1]
+				q.Host = pair[1]
 			default:
-				q.Headers[name] = append(q.Headers[name], header[1])
+				q.Headers[name] = append(q.Headers[name], pair[1])
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"authz/internal/header"
 	"authz/limits"
 )
 
@@ -42,7 +43,7 @@ var proxyPrefixes = [...]string{"x-original-", "x-forwarded-", "x-real-ip", "x-a
 // onlyFromProxies says whether a header is taken from trusted peers only.
 func onlyFromProxies(name []byte) bool {
 	for _, prefix := range proxyPrefixes {
-		if isLower(name, prefix) {
+		if header.IsLower(name, prefix) {
 			return true
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/header"
+	"authz/internal/human"
 	"authz/limits"
 )
 
@@ -84,14 +86,14 @@ func (f *proveCmd) Validate() (err error) {
 	}
 	f.Direct = f.Direct || f.target.Path == routes[0].path
 	for _, h := range f.Header {
-		header, err := headerOf(h)
+		pair, err := header.Parse(h)
 		if err != nil {
 			return fmt.Errorf("--header=%s: %w", h, err)
 		}
-		f.headers = append(f.headers, header)
+		f.headers = append(f.headers, pair)
 	}
 	if f.Vary != "" {
-		if f.varied, err = headerOf(f.Vary); err != nil || !strings.Contains(f.varied[1], "{n}") {
+		if f.varied, err = header.Parse(f.Vary); err != nil || !strings.Contains(f.varied[1], "{n}") {
 			return fmt.Errorf("--vary=%s: want NAME: VALUE with {n} in it, such as 'X-API-Key: prove-{n}'", f.Vary)
 		}
 	}
@@ -134,15 +136,6 @@ func (f *proveCmd) readRate() (err error) {
 	return fmt.Errorf("--burst=%d: want %d to %d at %s: more cannot be counted exactly", *f.Burst, least, most, f.rate)
 }
 
-// headerOf is the name and value of a header.
-func headerOf(text string) (header [2]string, err error) {
-	name, value, ok := strings.Cut(text, ":")
-	if !ok || name == "" {
-		return header, errors.New("want NAME: VALUE")
-	}
-	return [2]string{name, strings.Trim(value, " \t")}, nil
-}
-
 // Run attacks, and ends with 1 unless the promise was held.
 func (f *proveCmd) Run(c *console) error {
 	nowUS := time.Now().UnixMicro()
@@ -167,7 +160,7 @@ func (f *proveCmd) Run(c *console) error {
 		}
 	}
 	if p.tell = func(*attack) {}; !f.JSON {
-		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, count(p.left, "request"), f.target.Host, p.lasts)
+		fmt.Fprintf(c.out, "limit     %s: %s; %s to %s at most, for %s at most\n", f.Limit, promise, human.Count(p.left, "request"), f.target.Host, p.lasts)
 		p.tell = func(a *attack) { fmt.Fprintf(c.out, "%-9s %s\n", a.Name, a.Said) }
 	}
 	p.run()
@@ -223,7 +216,7 @@ func (f *proveCmd) agree(c *console, n int) error {
 	if f.Yes || isLoopback(f.target.Hostname()) {
 		return nil
 	}
-	question := fmt.Sprintf("Send %s to %s?", count(n, "request"), f.target.Host)
+	question := fmt.Sprintf("Send %s to %s?", human.Count(n, "request"), f.target.Host)
 	if !isTerminal(c.in) {
 		return fmt.Errorf("prove: %s Nobody is there to answer, want --yes", question)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/human"
 	"authz/limits"
 )
 
@@ -125,7 +126,7 @@ func (p *proof) nextKey() {
 func (p *proof) crowd() string {
 	seen := p.fire(2*p.promise.size(), 0)
 	p.crowded, p.crowdGot = seen.span(), seen.count(sawAdmitted)
-	return fmt.Sprintf("%s over %s at once, within %s: %s", count(len(seen), "request"), count(min(len(seen), connections), "connection"), seen.took(), seen)
+	return fmt.Sprintf("%s over %s at once, within %s: %s", human.Count(len(seen), "request"), human.Count(min(len(seen), connections), "connection"), seen.took(), seen)
 }
 
 // retry sends one request when a refusal of the crowd said that one would be admitted, and if it is refused,
@@ -190,7 +191,7 @@ func (p *proof) boundary() string {
 		atUS = later
 	}
 	if atUS > p.endUS() {
-		return fmt.Sprintf("not tried: the next is in %s, and time is over before; see --for", micros(atUS-p.nowUS()))
+		return fmt.Sprintf("not tried: the next is in %s, and time is over before; see --for", human.Micros(atUS-p.nowUS()))
 	}
 	p.boundaryUS = atUS
 	p.sleepUntil(atUS - leadUS)
@@ -200,7 +201,7 @@ func (p *proof) boundary() string {
 	if int64(len(before)+len(after)) == 2*p.promise.size() {
 		p.whole = append(p.whole, "boundary")
 	}
-	return fmt.Sprintf("%s from %s before %s on, by %s: %s; %d after it: %s", count(len(before), "request"), micros(leadUS),
+	return fmt.Sprintf("%s from %s before %s on, by %s: %s; %d after it: %s", human.Count(len(before), "request"), human.Micros(leadUS),
 		time.UnixMicro(startUS+atUS).UTC().Format("15:04:05.000"), clock, before, len(after), after)
 }
 
@@ -238,7 +239,7 @@ func (p *proof) flood() string {
 	if int64(len(seen)) == all && lastsUS == windowUS {
 		p.whole = append(p.whole, "flood")
 	}
-	return fmt.Sprintf("%s within %s: %s", count(len(seen), "request"), seen.took(), seen)
+	return fmt.Sprintf("%s within %s: %s", human.Count(len(seen), "request"), seen.took(), seen)
 }
 
 // fire sends n requests, the next everyUS after the one before (0: as soon as there is a connection), and returns
@@ -292,7 +293,7 @@ func (seen observations) span() (s span) {
 	return s
 }
 
-func (seen observations) took() string { return micros(seen.span().lengthUS()) }
+func (seen observations) took() string { return human.Micros(seen.span().lengthUS()) }
 
 func (seen observations) count(v sighting) (n int64) {
 	for i := range seen {
@@ -329,5 +330,3 @@ func (seen observations) String() string {
 	}
 	return text
 }
-
-func micros(us int64) string { return in(time.Duration(us) * time.Microsecond) }

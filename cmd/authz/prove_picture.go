@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"authz/internal/human"
 )
 
 // slices is into how many parts a picture divides a window.
@@ -55,7 +57,7 @@ func (t *timeline) String() string {
 			fmt.Fprintf(&b, "%8s +%s a window ends\n", "", strings.Repeat("=", width))
 		}
 		bar := strings.Repeat("#", int((t.Admitted[i]+scale-1)/scale)) + strings.Repeat("-", int((t.Refused[i]+scale-1)/scale))
-		line := fmt.Sprintf("%8s |%s", micros(int64(i)*t.SliceUS), bar)
+		line := fmt.Sprintf("%8s |%s", human.Micros(int64(i)*t.SliceUS), bar)
 		if bar != "" {
 			line = fmt.Sprintf("%-*s %d admitted, %d refused", 10+width+1, line, t.Admitted[i], t.Refused[i])
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/human"
 	"authz/limits"
 	"authz/store"
 )
@@ -47,7 +48,7 @@ func TestAJudgmentIsWhatObservationsProve(t *testing.T) {
 		t.Helper()
 		p := newPromise(t, algorithm, rate, burst)
 		j := p.judge(spansOf(t, spans))
-		got := fmt.Sprintf("%d within %s: ", j.most, micros(j.fullest.lengthUS()))
+		got := fmt.Sprintf("%d within %s: ", j.most, human.Micros(j.fullest.lengthUS()))
 		if j.breach == nil {
 			got += "held"
 		} else {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/human"
 	"authz/limits"
 )
 
@@ -141,13 +142,13 @@ func (p *proof) unclear(j *judgment) string {
 	case n == 0:
 		return p.tooShort()
 	case admitted+refused < int64(n):
-		return fmt.Sprintf("%d of %s are no verdict on the limit: %s", int64(n)-admitted-refused, count(n, "answer"), p.others())
+		return fmt.Sprintf("%d of %s are no verdict on the limit: %s", int64(n)-admitted-refused, human.Count(n, "answer"), p.others())
 	case admitted == 0:
-		return fmt.Sprintf("nothing was admitted of %s: the limit was used up before, or refuses all", count(n, "request"))
+		return fmt.Sprintf("nothing was admitted of %s: the limit was used up before, or refuses all", human.Count(n, "request"))
 	case refused == 0:
-		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests=%d", count(n, "request"), min(p.promise.plan(), mostRequests))
+		return fmt.Sprintf("nothing was refused of %s: the limit does not meet them, or they are too few: want --requests=%d", human.Count(n, "request"), min(p.promise.plan(), mostRequests))
 	case j.most == 0:
-		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", micros(p.promise.rate.WindowUS))
+		return fmt.Sprintf("every answer took as long as a window, %s: nothing can be said from here", human.Micros(p.promise.rate.WindowUS))
 	}
 	if p.early != nil {
 		return fmt.Sprintf("a Retry-After of %ds was too short, but the crowd was admitted %d of the %d that an unused key admits: "+
@@ -162,7 +163,7 @@ func (p *proof) tooShort() string {
 	watchedUS, windowUS := p.seen.span().lengthUS(), p.promise.rate.WindowUS
 	var lacks, wants []string
 	if watchedUS < windowUS {
-		lacks = append(lacks, fmt.Sprintf("the limit was watched for %s, and its window is %s", micros(watchedUS), micros(windowUS)))
+		lacks = append(lacks, fmt.Sprintf("the limit was watched for %s, and its window is %s", human.Micros(watchedUS), human.Micros(windowUS)))
 	}
 	for _, name := range []string{"boundary", "flood"} {
 		if !slices.Contains(p.whole, name) {
@@ -209,35 +210,26 @@ func list(counts map[string]int) string {
 
 // String is the algorithm and its numbers.
 func (p *promise) String() string {
-	return numbers(p.algorithm.String(), p.rate.String(), p.rate.Burst)
-}
-
-// numbers is "token_bucket, 5/m, burst 10".
-func numbers(algorithm, rate string, burst int64) string {
-	text := algorithm + ", " + rate
-	if burst > 0 {
-		text += fmt.Sprintf(", burst %d", burst)
-	}
-	return text
+	return human.Limit(p.algorithm.String(), p.rate.String(), p.rate.Burst)
 }
 
 func (p *promise) broken(b *breach) string {
-	window := micros(p.rate.WindowUS)
+	window := human.Micros(p.rate.WindowUS)
 	switch b.kind {
 	case tooManyAligned:
 		return fmt.Sprintf("%d were admitted in one window of %s, wherever such windows begin, where %s promises %d at most", b.number, window, p, b.promised)
 	case tooManyUnused:
 		return fmt.Sprintf("%d of a new key were admitted within %s, where %s, of which a new key has %d, promises %d at most",
-			b.number, micros(b.within.lengthUS()), p, p.rate.Initial, b.promised)
+			b.number, human.Micros(b.within.lengthUS()), p, p.rate.Initial, b.promised)
 	case tooManyAnswered:
-		return fmt.Sprintf("%d that were admitted were answered within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
+		return fmt.Sprintf("%d that were admitted were answered within %s, where %s promises %d at most", b.number, human.Micros(b.within.lengthUS()), p, b.promised)
 	}
-	return fmt.Sprintf("%d were admitted within %s, where %s promises %d at most", b.number, micros(b.within.lengthUS()), p, b.promised)
+	return fmt.Sprintf("%d were admitted within %s, where %s promises %d at most", b.number, human.Micros(b.within.lengthUS()), p, b.promised)
 }
 
 func (p *promise) held(j *judgment) string {
 	text := fmt.Sprintf("no more than %d were admitted within any %s, where %s promises %d at most",
-		j.most, micros(p.rate.WindowUS), p, p.mostInAWindow())
+		j.most, human.Micros(p.rate.WindowUS), p, p.mostInAWindow())
 	if p.algorithm == limits.FixedWindow && j.most > p.rate.Count {
 		text += fmt.Sprintf(": %d in each of its windows, so twice that where one ends and the next begins", p.rate.Count)
 	}
@@ -248,7 +240,7 @@ func (p *promise) held(j *judgment) string {
 func (r *report) write(out io.Writer) {
 	fmt.Fprintf(out, "answers   %s\n", list(r.Answers))
 	if r.Most > 0 {
-		fmt.Fprintf(out, "\nthe fullest %s: %d admitted within %s, # admitted, - refused\n%s\n", micros(r.Timeline.SliceUS*pictureSlices), r.Most, micros(r.WithinUS), r.Timeline)
+		fmt.Fprintf(out, "\nthe fullest %s: %d admitted within %s, # admitted, - refused\n%s\n", human.Micros(r.Timeline.SliceUS*pictureSlices), r.Most, human.Micros(r.WithinUS), r.Timeline)
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.Verdict, r.Why)
 }

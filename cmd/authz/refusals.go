@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 	"authz/limits"
 	"authz/redisscripts"
 	"authz/store"
@@ -35,7 +36,7 @@ func (s *service) hearResets(ctx context.Context, redis store.Redis, key string)
 	for known := false; ; {
 		epoch, err := store.Get(ctx, redis, key)
 		if err == nil && (!known || epoch != last) {
-			s.refusals.Forget(sinceStart())
+			s.refusals.Forget(monotonic.Now())
 		}
 		last, known = epoch, err == nil
 		if known && epoch == "" && s.refusals.Len() > 0 { // its new epoch is heard at the next look

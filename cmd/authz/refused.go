@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 	"authz/limits"
 )
 
@@ -204,7 +205,7 @@ func (r *refusedKeys) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			r.sweep(sinceStart())
+			r.sweep(monotonic.Now())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 	"authz/limits"
 )
 
@@ -230,6 +231,6 @@ func BenchmarkARefusalIsNoted(b *testing.B) {
 	why := refusal{request: new(request)}
 	b.ReportAllocs()
 	for b.Loop() {
-		r.note(c, sinceStart(), why)
+		r.note(c, monotonic.Now(), why)
 	}
 }

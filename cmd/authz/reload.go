@@ -16,6 +16,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"authz/internal/monotonic"
 	"authz/limits"
 )
 
@@ -52,7 +53,7 @@ func (r *reloader) load() error {
 	}
 	r.service.rules.Store(newRules(set, r.service.metrics))
 	if refusals := r.service.refusals; refusals != nil {
-		refusals.Forget(sinceStart()) // also when the numbers come back that it was made from
+		refusals.Forget(monotonic.Now()) // also when the numbers come back that it was made from
 	}
 	now := time.Now()
 	r.service.metrics.loaded(len(set.Limits()), now)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"authz/internal/decision"
+	"authz/internal/header"
 	"authz/limits"
 )
 
@@ -141,9 +142,9 @@ func routeOf(target []byte) int {
 // A reading is which of request.values each header goes to, whatever its name's case: to the field that
 // a route takes from it, to the place after the fields that limits have it at, or both. It is looked up
 // by the length of the name first.
-type reading [][]header
+type reading [][]readHeader
 
-type header struct {
+type readHeader struct {
 	name, lower string
 	values      []int
 }
@@ -155,7 +156,7 @@ func newReading(reads []read, set *limits.Set, hidden ...string) (r reading) {
 	}
 	for i, name := range set.HeaderNames() {
 		if !slices.Contains(hidden, name) {
-			r.add(canonical(name), int(fields)+i)
+			r.add(header.Canonical(name), int(fields)+i)
 		}
 	}
 	return r
@@ -168,31 +169,20 @@ func (r *reading) add(name string, value int) {
 			*r = append(*r, nil)
 		}
 		alike := &(*r)[len(name)]
-		*alike = append(*alike, header{name: name, lower: strings.ToLower(name)})
+		*alike = append(*alike, readHeader{name: name, lower: strings.ToLower(name)})
 		h = &(*alike)[len(*alike)-1]
 	}
 	h.values = append(h.values, value)
 }
 
 // of is nil for a header that nobody reads.
-func (r reading) of(name []byte) *header {
+func (r reading) of(name []byte) *readHeader {
 	if len(name) < len(r) {
 		for i := range r[len(name)] {
-			if h := &r[len(name)][i]; isLower(name, h.lower) {
+			if h := &r[len(name)][i]; header.IsLower(name, h.lower) {
 				return h
 			}
 		}
 	}
 	return nil
-}
-
-// canonical spells a header name as fasthttp does: a capital first and after each hyphen.
-func canonical(name string) string {
-	b := []byte(strings.ToLower(name))
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' && (i == 0 || b[i-1] == '-') {
-			b[i] = c - 'a' + 'A'
-		}
-	}
-	return string(b)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/monotonic"
 	"authz/redisscripts"
 )
 
@@ -169,7 +170,7 @@ func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draini
 	draining.Store(true)
 	s.log.Info("draining")
 	drain(server, s.log)
-	s.refused.end(sinceStart())
+	s.refused.end(monotonic.Now())
 	return nil
 }
 

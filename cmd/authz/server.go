@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 )
 
 // headerBytes is what a request's line and headers may have: 64 KB of headers, and a line of the length
@@ -65,14 +66,14 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		ctx.SetStatusCode(fasthttp.StatusNotFound)
 		return
 	}
-	arrived := sinceStart()
+	arrived := monotonic.Now()
 	if c, ok := ctx.Conn().(*conn); ok {
 		arrived = c.arrived // what was spent on reading the request counts too
 	}
 	q := s.requests.Get().(*request)
 	d := s.answer(ctx, route, q)
 	if q.holds {
-		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), sinceStart()-arrived))
+		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), monotonic.Now()-arrived))
 		s.held.Add(-1)
 		q.holds = false
 	}
@@ -122,7 +123,7 @@ func rejection(err error) string {
 func (s *service) reject(ctx *fasthttp.RequestCtx, err error) {
 	kind := rejection(err)
 	s.metrics.rejected.WithLabelValues(kind).Inc()
-	if s.warned.rejected.now() {
+	if s.warned.rejected.Due() {
 		s.log.Warn("request blocked: it cannot be read", "kind", kind)
 	}
 	lingerAtEnd(ctx)

@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/decision"
+	"authz/internal/monotonic"
 	"authz/limits"
 	"authz/store"
 )
@@ -169,7 +170,7 @@ func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
 	check := func(said any, want string) {
 		t.Helper()
 		log, out := lines()
-		s.store, s.log, s.warned.panicked = failing(func() error { panic(said) }), log, seldom{}
+		s.store, s.log, s.warned.panicked = failing(func() error { panic(said) }), log, monotonic.OncePerMinute{}
 		made := 0
 		s.requests = sync.Pool{New: func() any { made++; return new(request) }}
 		for range 2 { // of which the log has one

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"authz/internal/header"
 	"authz/limits"
 	"authz/nginx"
 )
@@ -199,7 +200,7 @@ func forwarded(names []string) (lines string, err error) {
 		case "connection", "content-length", "transfer-encoding", "expect", "x-original-url", "x-forwarded-method":
 			wrong = append(wrong, fmt.Errorf("header:%s: it is a proxy's own in a check, and cannot be the client's: want another header", name))
 		}
-		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", canonical(name), strings.ReplaceAll(name, "-", "_"))
+		lines += fmt.Sprintf("    proxy_set_header %s $http_%s;\n", header.Canonical(name), strings.ReplaceAll(name, "-", "_"))
 	}
 	return lines, errors.Join(wrong...)
 }

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"authz/internal/monotonic"
 	"authz/limits"
 )
 
@@ -155,7 +156,7 @@ func (a *admin) getTop(w http.ResponseWriter, r *http.Request) {
 	case err != nil || n < 1 || n > mostTop:
 		answerJSON(w, nil, usageError{fmt.Errorf("n = %q, want 1 to %d", r.FormValue("n"), mostTop)})
 	default:
-		answerJSON(w, append([]refusedKey{}, a.refused.top(span, sinceStart(), n)...), nil)
+		answerJSON(w, append([]refusedKey{}, a.refused.top(span, monotonic.Now(), n)...), nil)
 	}
 }
 

@@ -1,22 +1,24 @@
-package main
+package header
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// isLower says whether text, in lower case, begins with want.
-func isLower(text []byte, want string) bool {
+// IsLower says whether text, in lower case, begins with want.
+func IsLower(text []byte, want string) bool {
 	if len(text) < len(want) {
 		return false
 	}
 	for i := range len(want) {
-		if lower[text[i]] != want[i] {
+		if Lower[text[i]] != want[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// lower is a byte as header names have it in lower case.
-var lower = func() (table [256]byte) {
+// Lower is a byte as header names have it in lower case.
+var Lower = func() (table [256]byte) {
 	for i := range table {
 		table[i] = byte(i)
 		if 'A' <= i && i <= 'Z' {
@@ -26,9 +28,9 @@ var lower = func() (table [256]byte) {
 	return table
 }()
 
-// nextLine cuts the first line of a header block that fasthttp has read and found good: a name and a
+// NextLine cuts the first line of a header block that fasthttp has read and found good: a name and a
 // value without the space around it. ok is false at the end; folded: the line goes on in the next.
-func nextLine(block []byte) (name, value, rest []byte, folded, ok bool) {
+func NextLine(block []byte) (name, value, rest []byte, folded, ok bool) {
 	end := bytes.IndexByte(block, '\n')
 	colon := bytes.IndexByte(block, ':')
 	if colon < 0 || end < colon {
