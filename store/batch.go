@@ -33,9 +33,6 @@ const (
 
 	// A call ends by the deadline of its sender. Who has a later one than this waits for another.
 	sameTime = 2 * time.Millisecond
-
-	// A timer that fires so much too late means that this process gets too little of the processor.
-	lag = 25 * time.Millisecond
 )
 
 var (
@@ -64,7 +61,6 @@ type lanes struct {
 	heard   int64         // calls that Redis has answered
 	heardAt time.Duration // when it answered the latest
 
-	laggedAt  time.Duration // when this process was late the latest time: a deadline had long passed, or before the call was sent
 	crowdedAt time.Duration // when a request was late in a crowd, the latest time
 
 	start   time.Time
@@ -168,7 +164,6 @@ func (l *lanes) begin(c *call) {
 	l.flying = append(l.flying, c)
 	if deadline <= l.now() { // go-redis asks that first, and would give up a connection for it later
 		c.term.end(context.DeadlineExceeded)
-		l.laggedAt = l.now() // Redis has not even been asked
 	}
 	l.watchFor(deadline)
 }
@@ -214,11 +209,11 @@ func (l *lanes) leave(c *call) {
 }
 
 // lives reports whether Redis need not hang though p is late. It has answered others since it had answered `heard` calls,
-// or this process was late itself, and lately: within half of the time that p had. Or p was late in a crowd, which clients
-// can bring about: then the breaker asks Redis whether it hangs.
+// and lately: within half of the time that p had. Or p was late in a crowd, or a moment after one, which clients can bring
+// about: then the breaker asks Redis whether it hangs.
 func (l *lanes) lives(p *pending, heard int64) bool {
 	now := l.now()
-	if l.heard > heard && now-l.heardAt < p.half || l.laggedAt != 0 && now-l.laggedAt < p.half {
+	if l.heard > heard && now-l.heardAt < p.half {
 		l.crowdedAt = now
 		return true
 	}
@@ -240,9 +235,6 @@ func (l *lanes) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if l.watchAt != 0 && now-l.watchAt > lag {
-		l.laggedAt = now
-	}
 	l.watchAt = 0
 	inCrowd := l.isCrowd()
 	// heard: what Redis had answered when it began to wait for a lane, or when it was sent.

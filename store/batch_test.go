@@ -233,8 +233,8 @@ func TestWhoWaitsLeavesAtItsDeadline(t *testing.T) {
 		t.Errorf("told %d, want that it is late", s)
 	}
 	l.expire()
-	if got := fmt.Sprint(told(queue)); got != "[crowded crowded - -]" {
-		t.Errorf("got %s, want [crowded crowded - -]", got)
+	if got := fmt.Sprint(told(queue)); got != "[late late - -]" {
+		t.Errorf("got %s, want [late late - -]", got)
 	}
 	l.leave(flying)
 	if got := fmt.Sprint(told(queue)); got != "[- - answered -]" {
@@ -270,6 +270,13 @@ func TestWhoIsLateInACrowdDoesNotSayThatRedisHangs(t *testing.T) {
 			l.expire()
 			return strings.Join(told(queue), " ")
 		}
+		for range company { // who has time
+			p := pendingOf(false)
+			p.deadline = l.now() + time.Minute
+			if free, err := l.enter(p); free || err != nil {
+				t.Fatalf("%v %v, want to wait", free, err)
+			}
+		}
 		calls[0].end(end)
 		l.leave(calls[0])
 		younger := pendingOf(false)
@@ -298,9 +305,9 @@ func TestWhoIsLateInACrowdDoesNotSayThatRedisHangs(t *testing.T) {
 	is(want, &kindError{"network", io.EOF})
 }
 
-// Where nobody waits for others, silence is Redis's own.
-func TestTwoThatAreLateSayThatRedisHangs(t *testing.T) {
-	l, calls, _ := waiting(t, 0)
+// Where few wait, silence is Redis's own.
+func TestAFewThatAreLateSayThatRedisHangs(t *testing.T) {
+	l, calls, _ := waiting(t, company-fewLanes)
 	for _, c := range calls {
 		c.members[0].deadline = l.now()
 	}

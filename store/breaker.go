@@ -32,6 +32,7 @@ type breaker struct {
 	pause     time.Duration // between the latest two probes
 	closed    time.Time     // the latest time
 	doubting  bool          // doubt runs
+	hears     bool          // Redis has answered a request since doubt began
 	doubted   time.Time     // when it ended the latest time
 
 	life context.Context // of the probes
@@ -121,14 +122,18 @@ func (b *breaker) weigh(turn uint64, err error) {
 	reached := reached(err)
 	// Who began before the latest failure that counts is of the same crowd, and waited for the same silence.
 	b.byClients = err != nil && (b.byClients || ClientCanCause(err) && turn == b.turn.Load())
-	b.shaky.Store(b.byClients || !reached)
+	b.shaky.Store(b.byClients || !reached || b.doubting)
 	switch {
 	case Kind(err) == "queue":
 		if !b.doubting && time.Since(b.doubted) >= againAfter {
-			b.doubting = true
+			b.doubting, b.hears = true, false
 			go b.doubt()
 		}
 		return
+	case reached:
+		b.hears = true
+	}
+	switch {
 	case !reached && turn != b.turn.Load():
 		return
 	case !reached:
@@ -156,7 +161,7 @@ func (b *breaker) opened(cause error, byClients bool) {
 }
 
 // doubt finds out what a crowd cannot tell that waits in vain: whether Redis has too much to do, or hangs. One that
-// answers no ping for as long as lastPause hangs.
+// answers nothing in time for as long as lastPause, no ping and no request, hangs.
 func (b *breaker) doubt() {
 	ctx, cancel := context.WithTimeout(b.life, lastPause)
 	defer cancel()
@@ -171,7 +176,7 @@ func (b *breaker) doubt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doubting, b.doubted = false, time.Now()
-	if reached(err) || b.life.Err() != nil || b.open.Load() != nil {
+	if b.hears || reached(err) || b.life.Err() != nil || b.open.Load() != nil {
 		return
 	}
 	b.turn.Add(1)

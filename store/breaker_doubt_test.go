@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A crowd that waits in vain asks by a ping whether Redis hangs: half a second without an answer opens the breaker, and no
-// client has caused that. A ping that is answered, however late, does not.
+// A crowd that waits in vain asks by pings whether Redis hangs: half a second without any answer opens the breaker, and no
+// client has caused that. A ping that is answered in time does not, nor does a request.
 func TestACrowdThatWaitsInVainAsksWhetherRedisHangs(t *testing.T) {
-	check := func(takes time.Duration, answer error, want string) {
+	check := func(takes time.Duration, answer error, want string, between ...string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			b := newBreaker(func(ctx context.Context) error {
@@ -21,11 +21,16 @@ func TestACrowdThatWaitsInVainAsksWhetherRedisHangs(t *testing.T) {
 					return answer
 				case <-ctx.Done():
 					return errLate
+				case <-time.After(50 * time.Millisecond):
+					return errLate
 				}
 			}, func(error) {})
 			defer b.stop()
 			for range 60 { // a crowd is late every 10 ms
 				b.ask("crowded")
+				for _, comes := range between {
+					b.ask(comes)
+				}
 				time.Sleep(10 * time.Millisecond)
 			}
 			err := b.take(func() error { return nil })
@@ -36,7 +41,10 @@ func TestACrowdThatWaitsInVainAsksWhetherRedisHangs(t *testing.T) {
 	}
 	check(0, nil, `"" by clients false`)
 	check(0, errOOM, `"" by clients false`)
-	check(450*time.Millisecond, nil, `"" by clients false`)
+	check(40*time.Millisecond, nil, `"" by clients false`)
+	check(60*time.Millisecond, nil, `"breaker" by clients false`)
+	check(60*time.Millisecond, nil, `"" by clients false`, "ok")
+	check(60*time.Millisecond, nil, `"" by clients false`, "oom")
 	check(time.Hour, nil, `"breaker" by clients false`)
 	check(0, io.EOF, `"breaker" by clients false`)
 }

@@ -119,7 +119,7 @@ func (c *cluster) ping(ctx context.Context, n *Server) error {
 	if !slices.Contains(c.known(), n) {
 		return ErrRetired
 	}
-	return n.ping(ctx)
+	return n.Ping(ctx)
 }
 
 // owner is the node of a slot. Only as long as it is not known does this wait, until the deadline.

@@ -87,7 +87,7 @@ func openRedis(o RedisOptions) (Redis, error) {
 	r := newServer(options, o.Timeout, o.Sent)
 	r.sentinels = s
 	if o.Turned != nil {
-		r.breaker = newBreaker(r.ping, func(err error) { o.Turned(r.Addr(), err) })
+		r.breaker = newBreaker(r.Ping, func(err error) { o.Turned(r.Addr(), err) })
 	}
 	return r, nil
 }
@@ -123,11 +123,6 @@ func (r *Server) Load(ctx context.Context) error {
 func (r *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return r.ping(ctx)
-}
-
-// ping is Ping for who has more time.
-func (r *Server) ping(ctx context.Context) error {
 	c := r.calls.Get().(*call)
 	defer r.calls.Put(c)
 	c.begin(0)

@@ -131,7 +131,7 @@ func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
 		defer cancel()
 		_, err := s.Take(ctx, 0, []limits.Check{c}, false, nil)
 		// A call ends for all at its sender's deadline, and who has 2 ms more is still in it.
-		if deadline, _ := ctx.Deadline(); store.Kind(err) == "timeout" && time.Until(deadline) > 2*time.Millisecond {
+		if deadline, _ := ctx.Deadline(); err != nil && time.Until(deadline) > 2*time.Millisecond {
 			return "too early"
 		}
 		return store.Kind(err)
@@ -141,7 +141,7 @@ func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
 	}
 	r.signal(t, syscall.SIGCONT)
 	long.Wait()
-	if got["timeout"]+got["pool"] != 300 {
+	if got["timeout"]+got["queue"]+got["pool"] != 300 {
 		t.Errorf("%v, want 300 that had no time", got)
 	}
 	if used := 100000 - left(t, direct, c); used < 41 || used > 341 {

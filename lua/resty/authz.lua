@@ -240,7 +240,7 @@ function _M.new(options)
     end)
     if self.redis then
         self.redis.breaker = breaker.new(self.shdict.dict, scope, self.redis.whole_ms / 1000,
-            function(wait_s) return self.redis:ping(wait_s) end,
+            function() return self.redis:ping() end,
             function(text) ngx.log(ngx.ERR, "authz: ", text) end)
     end
     if options.policy then

@@ -5,7 +5,7 @@
 
 local now = require("resty.authz.nginx").now
 
-local max, min = math.max, math.min
+local min = math.min
 
 local IN_A_ROW = 3
 local FIRST_PAUSE_S, LAST_PAUSE_S = 0.01, 0.5
@@ -16,12 +16,12 @@ local OUT_OF_REACH = {timeout = true, network = true, pool = true, noauth = true
 local _M = {}
 _M.__index = _M
 
---- A breaker in a dict, for the Redis of this scope. ping(wait_s) returns true if Redis answers in time, with an error
+--- A breaker in a dict, for the Redis of this scope. ping() returns true if Redis answers in time, with an error
 -- too, or false and the error's text; log(text) is told of each change.
--- Failures within blame_s of one that clients caused are put down to them too.
-function _M.new(dict, scope, blame_s, ping, log)
+-- Failures within timeout_s, the time of a request, of one that clients caused are put down to them too.
+function _M.new(dict, scope, timeout_s, ping, log)
     return setmetatable({
-        dict = dict, ping = ping, log = log, blame_s = blame_s,
+        dict = dict, ping = ping, log = log, timeout_s = timeout_s,
         failures = "\0failures|" .. scope, open = "\0open|" .. scope,
         blame = "\0blame|" .. scope, doubted = "\0doubt|" .. scope,
     }, _M)
@@ -60,7 +60,7 @@ end
 probe = function(premature, self, pause_s, opened_s)
     if premature then
         return
-    elseif self.ping(LAST_PAUSE_S) then
+    elseif self.ping() then
         self.dict:delete(self.failures)
         self.dict:delete(self.blame)
         if self.dict:get(self.open) then
@@ -77,12 +77,12 @@ probe = function(premature, self, pause_s, opened_s)
 end
 
 -- Finds out what a crowd cannot tell that waits in vain: whether Redis has too much to do, or hangs. One that answers
--- no ping until then hangs.
+-- nothing in time until then hangs.
 local function doubt(premature, self, until_s)
     if premature then
         return
     end
-    local answers, err = self.ping(max(FIRST_PAUSE_S, until_s - now()))
+    local answers, err = self.ping()
     if answers then
         self.dict:set(self.doubted, true, AGAIN_S)
     elseif now() >= until_s then
@@ -100,7 +100,7 @@ end
 function _M:learn(failures, err, kind, client_caused)
     local dict = self.dict
     if client_caused then
-        dict:set(self.blame, true, self.blame_s)
+        dict:set(self.blame, true, self.timeout_s)
     end
     if kind == "queue" and dict:add(self.doubted, true, STALE_S) then
         ngx.timer.at(0, doubt, self, now() + LAST_PAUSE_S)

@@ -185,12 +185,6 @@ local function run(connection, n, count, words)
     return reply, err, kind
 end
 
--- Whether this worker comes so long after a deadline that it was late itself.
-local function was_late(self, until_s)
-    ngx.update_time()
-    return now() - until_s > self.whole_ms / 2000
-end
-
 -- Sends a script and reads its reply: the reply, the error's text and kind, and whether Redis has answered.
 local function send(self, script, n, count, words, until_s)
     local connection, err, kind = open(self, until_s)
@@ -233,9 +227,6 @@ function _M:call(script, n, count, words, weight)
             kind = "queue"
         end
         self.flight:leave(call, answered)
-    end
-    if kind == "timeout" and was_late(self, until_s) then
-        kind = "queue"
     end
     if self.breaker then
         by_clients = self.breaker:learn(failures, err, kind, CLIENT_CAUSED[kind])
@@ -313,13 +304,12 @@ local function weight_of(check)
     return check.limit.algorithm == "sliding_window" and 1 + check.cost or 1
 end
 
---- Whether Redis answers within wait_s, with an error too; if not, the error's text.
-function _M:ping(wait_s)
-    local wait_ms = wait_s * 1000
-    local patient = setmetatable({whole_ms = wait_ms, connect_ms = wait_ms, send_ms = wait_ms, read_ms = wait_ms},
-        {__index = self})
-    local text, err, kind = _M.get(patient, "authz")
-    return text ~= nil or kind ~= "timeout" and kind ~= "network" and kind ~= "pool" and kind ~= "noauth", err
+--- Whether Redis answers in time, this or meanwhile a request, with an error too; if not, the error's text.
+function _M:ping()
+    local answered = self.flight.answered
+    local text, err, kind = self:get("authz")
+    return text ~= nil or kind ~= "timeout" and kind ~= "network" and kind ~= "pool" and kind ~= "noauth"
+        or self.flight.answered > answered, err
 end
 
 --- take_one is take for one check, by the script of its algorithm: it does the same in two thirds of the
