@@ -102,6 +102,12 @@ func Kind(err error) string {
 	return "other"
 }
 
+// IsReply reports whether an error is what Redis itself has answered.
+func IsReply(err error) bool {
+	var said redis.Error
+	return errors.As(err, &said)
+}
+
 // Kinds are all words that Kind may say.
 var Kinds = []string{"timeout", "queue", "pool", "network", "breaker", "oom", "readonly", "misconf", "loading", "busy", "noscript",
 	"noperm", "noauth", "wrongtype", "masterdown", "clusterdown", "moved", "crossslot", "malformed", "other"}

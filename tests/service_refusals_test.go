@@ -159,6 +159,10 @@ func TestACachedRefusalEndsWithTheRedisThatRefused(t *testing.T) {
 	for name, lose := range map[string]func(*testing.T, *redisServer){
 		"flushed":      func(t *testing.T, r *redisServer) { r.do(t, "flushall") },
 		"started anew": func(t *testing.T, r *redisServer) { r.kill(t); r.startAgain(t, "eady to accept connections") },
+		"flushed, and its epoch may not be read": func(t *testing.T, r *redisServer) {
+			r.do(t, "acl", "setuser", "default", "resetkeys", "~authz:v1:{*")
+			r.do(t, "flushall")
+		},
 		"flushed, and its epoch may be read alone": func(t *testing.T, r *redisServer) {
 			r.do(t, "acl", "setuser", "default", "resetkeys", "~authz:v1:{*", "%R~authz:v1:epoch")
 			r.do(t, "flushall")

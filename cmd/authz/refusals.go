@@ -28,14 +28,14 @@ func (s *service) remember(ctx context.Context, max int, redis store.Redis, epoc
 
 // hearResets begins the refusal cache anew when the epoch has changed, and when it was out of reach: Redis may have lost
 // what it refused. A Redis without an epoch may have lost everything, too. It gets one as soon as a refusal is cached;
-// where it cannot have one, the cache begins anew at every second look.
+// where it can have none, or its epoch cannot be read, the cache begins anew within two looks.
 func (s *service) hearResets(ctx context.Context, redis store.Redis, key string) {
 	ticks := time.NewTicker(epochEvery)
 	defer ticks.Stop()
 	var last string
 	for known := false; ; {
 		epoch, err := store.Get(ctx, redis, key)
-		if err == nil && (!known || epoch != last) {
+		if err == nil && (!known || epoch != last) || store.IsReply(err) { // nobody would hear of a reset
 			s.refusals.Forget(monotonic.Now())
 		}
 		last, known = epoch, err == nil
