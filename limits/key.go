@@ -49,6 +49,14 @@ func (c *Check) Identity() []byte {
 	return c.Key[at : at+bytes.IndexByte(c.Key[at:], '}')]
 }
 
+// Who is whose bucket it is, for people.
+func (c *Check) Who() string {
+	if key := c.Identity(); len(key) > 0 {
+		return string(key)
+	}
+	return Everybody
+}
+
 // addCheck adds the check of a limit that the request meets. It is false when the limit blocks the
 // request because a part of its key is missing.
 func (l *Limit) addCheck(m *Match) bool {

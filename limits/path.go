@@ -98,3 +98,23 @@ func hexDigit(c byte) (byte, bool) {
 	}
 	return 0, false
 }
+
+// SplitURL cuts http://host/path?query into host and target; a target alone has no host. The host in it
+// is what a client sent, and nginx lets it contain "?" and "#": a URL that can be read in two ways is
+// refused, or "Host: x?" would hide the path.
+func SplitURL(url []byte) (host, target []byte, ok bool) {
+	if len(url) == 0 || url[0] == '/' || url[0] == '?' {
+		return nil, url, true
+	}
+	_, rest, ok := bytes.Cut(url, []byte("://"))
+	if !ok {
+		return nil, nil, false
+	}
+	switch end := bytes.IndexAny(rest, "/?#"); {
+	case end < 0:
+		return rest, []byte("/"), true
+	case rest[end] == '/' || rest[end] == '?' && bytes.IndexByte(rest, '/') < 0:
+		return rest[:end], rest[end:], true
+	}
+	return nil, nil, false
+}

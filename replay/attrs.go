@@ -110,8 +110,8 @@ func (r *attrsReader) target(b *bound) (method, target, host []byte, f flaw) {
 		}
 		return method, nil, nil, flawless
 	}
-	if target[0] != '/' {
-		host, target = splitURL(target)
+	if urlHost, rest, ok := limits.SplitURL(target); ok { // what is no URL stays a target, for nginx to refuse
+		host, target = urlHost, rest
 	}
 	return method, target, host, flawless
 }
@@ -191,17 +191,4 @@ func splitRequest(line []byte) (method, target []byte, ok bool) {
 		target = target[:at]
 	}
 	return method, target, len(target) > 0
-}
-
-// splitURL cuts http://host/path?query, of which nginx's $request_uri has only what follows the host.
-// What is no URL stays a target, for nginx to refuse.
-func splitURL(url []byte) (host, target []byte) {
-	_, rest, ok := bytes.Cut(url, []byte("://"))
-	if !ok {
-		return nil, url
-	}
-	if end := bytes.IndexAny(rest, "/?#"); end >= 0 {
-		return rest[:end], rest[end:]
-	}
-	return rest, []byte("/")
 }

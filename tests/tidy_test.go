@@ -16,8 +16,9 @@ import (
 
 // floors are the rooms, from the ground up: each imports from lower floors only.
 var floors = [][]string{
-	{"limits", "redisscripts", "nginx", "internal/human", "internal/monotonic", "internal/header", "internal/buildinfo"},
-	{"store"},
+	{"limits", "redisscripts", "nginx", "internal/human", "internal/monotonic", "internal/header", "internal/buildinfo", "internal/plainjson"},
+	{"internal/route"},
+	{"store", "internal/explain", "nginx/lint", "nginx/snippet"},
 	{"internal/decision"},
 	{"replay"},
 	{"cmd/authz"},

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"authz/internal/monotonic"
+	"authz/internal/plainjson"
 )
 
 // An admin is what the admin listener shows to operators, and lets them do.
@@ -98,7 +99,7 @@ func answerJSON(w http.ResponseWriter, answer any, err error) {
 		w.WriteHeader(statusOf(err))
 		answer = adminError{err.Error()}
 	}
-	newJSON(w).Encode(answer)
+	plainjson.NewEncoder(w).Encode(answer)
 }
 
 // An adminError is how the admin listener says what is wrong.

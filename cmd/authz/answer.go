@@ -53,7 +53,7 @@ type warned struct {
 // answer decides the request. A bug in here is answered like a store that cannot decide under
 // on_error = "deny", 503 to the client: a 500 or a dead process would be nginx's to judge, and may be
 // what it lets pass.
-func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d decision.Decision) {
+func (s *service) answer(ctx *fasthttp.RequestCtx, at int, q *request) (d decision.Decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(p)
@@ -63,7 +63,7 @@ func (s *service) answer(ctx *fasthttp.RequestCtx, route int, q *request) (d dec
 	}()
 	q.rules = s.rules.Load()
 	peer, trusted := s.peers.of(ctx.RemoteAddr())
-	q.read(&ctx.Request.Header, route, trusted)
+	q.read(&ctx.Request.Header, at, trusted)
 	if q.ignored > 0 {
 		s.ignored(peer, q.ignored)
 	}
@@ -118,8 +118,8 @@ func (s *service) flawed(q *request, f flaw) {
 	switch {
 	case f == badTarget || f == badHost || !s.warned.flawed[f].Due():
 	case f == wrongRoute:
-		s.log.Warn("request blocked: its header is another proxy's", "route", q.route.path, "header", q.foreign,
-			"cure", q.route.cure(q.foreign), q.logged())
+		s.log.Warn("request blocked: its header is another proxy's", "route", q.route.Path, "header", q.foreign,
+			"cure", q.route.Cure(q.foreign), q.logged())
 	default:
 		s.log.Warn("request blocked: nginx does not say what it is, see nginx/README.md", "kind", f.String(),
 			"header", q.blamed(f), q.logged())

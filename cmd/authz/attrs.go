@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/header"
+	"authz/internal/route"
 	"authz/limits"
 	"authz/store"
 )
@@ -23,7 +24,7 @@ type request struct {
 	results []store.Result
 	local   []limits.Check // what the in-memory store is asked when the store cannot answer
 
-	route   *route
+	route   *route.Route
 	values  [][]byte // of the fields, then of the headers that limits read
 	twice   string   // the header of a field of onlyOnce that came twice
 	foreign string   // a header of another proxy
@@ -59,9 +60,9 @@ func (f flaw) String() string {
 // route nor a limit reads.
 func (q *request) read(h *fasthttp.RequestHeader, at int, trustedPeer bool) {
 	q.begin(q.rules.set)
-	q.route, q.trusted = &routes[at], trustedPeer
-	if q.zone = q.zone[:0]; q.route.zoneInURL {
-		q.zone = zoneIn(q.zone, h.RequestURI())
+	q.route, q.trusted = &route.All[at], trustedPeer
+	if q.zone = q.zone[:0]; q.route.ZoneInURL {
+		q.zone = route.ZoneIn(q.zone, h.RequestURI())
 	}
 	headers := q.rules.readings[at]
 	for name, value, rest, folded, ok := header.NextLine(h.RawHeaders()); ok; name, value, rest, folded, ok = header.NextLine(rest) {
@@ -76,16 +77,9 @@ func (q *request) read(h *fasthttp.RequestHeader, at int, trustedPeer bool) {
 	}
 }
 
-// zoneIn appends the parameter zone of a request target.
-func zoneIn(dst, target []byte) []byte {
-	target, _, _ = bytes.Cut(target, []byte("#"))
-	_, query, _ := bytes.Cut(target, []byte("?"))
-	return limits.QueryValue(dst, query, "zone")
-}
-
 // begin forgets what was read before, and makes room for what set reads.
 func (q *request) begin(set *limits.Set) {
-	n := int(fields) + len(set.HeaderNames())
+	n := int(route.Fields) + len(set.HeaderNames())
 	q.values = slices.Grow(q.values[:0], n)[:n]
 	clear(q.values)
 	q.joined, q.twice, q.foreign, q.ignored = q.joined[:0], "", "", 0
@@ -106,10 +100,10 @@ func (q *request) put(h *readHeader, value []byte) {
 		return
 	}
 	for _, i := range h.values {
-		if i == int(fieldForeign) {
+		if i == int(route.ForeignHeader) {
 			q.foreign = h.name
 		}
-		if i < int(fields) && onlyOnce[i] && q.values[i] != nil {
+		if i < int(route.Fields) && route.OnlyOnce[i] && q.values[i] != nil {
 			q.twice = h.name
 		}
 		q.values[i] = q.join(i, value)
@@ -123,7 +117,7 @@ func (q *request) join(i int, value []byte) []byte {
 	if before == nil {
 		return slices.Clip(value)
 	}
-	if i == int(fieldCookie) {
+	if i == int(route.Cookie) {
 		separator = "; "
 	}
 	if n := len(before) + len(separator) + len(value); n > cap(before) {
@@ -138,13 +132,13 @@ func (q *request) join(i int, value []byte) []byte {
 // address: the address is unknown then, as it is without any.
 func (q *request) resolve(trusted *limits.Prefixes) (why flaw, unreadable []byte) {
 	f, a := q.values, &q.attrs
-	*a = limits.Attrs{Method: f[fieldMethod], Host: f[fieldHost], Zone: f[fieldZone],
-		Cookie: f[fieldCookie], Headers: f[fields:]}
-	if q.route.zoneInURL {
+	*a = limits.Attrs{Method: f[route.Method], Host: f[route.Host], Zone: f[route.Zone],
+		Cookie: f[route.Cookie], Headers: f[route.Fields:]}
+	if q.route.ZoneInURL {
 		a.Zone = q.zone
 	}
 	a.IP, unreadable = q.address(trusted)
-	target := f[fieldTarget]
+	target := f[route.Target]
 	switch {
 	case q.foreign != "":
 		return wrongRoute, unreadable
@@ -152,12 +146,12 @@ func (q *request) resolve(trusted *limits.Prefixes) (why flaw, unreadable []byte
 		return saidTwice, unreadable
 	case len(a.Method) == 0:
 		return missingMethod, unreadable
-	case len(target)+len(f[fieldURL]) == 0:
+	case len(target)+len(f[route.URL]) == 0:
 		return missingURI, unreadable
 	}
 	ok := true
-	if url := f[fieldURL]; len(url) > 0 {
-		if a.Host, target, ok = splitURL(url); !ok {
+	if url := f[route.URL]; len(url) > 0 {
+		if a.Host, target, ok = limits.SplitURL(url); !ok {
 			return badTarget, unreadable
 		}
 	}
@@ -175,11 +169,11 @@ func (q *request) resolve(trusted *limits.Prefixes) (why flaw, unreadable []byte
 // of the proxy never stands in for it: a rule for loopback would then hold for everybody.
 func (q *request) address(trusted *limits.Prefixes) (addr netip.Addr, unreadable []byte) {
 	ok := true
-	named := q.values[fieldIP]
+	named := q.values[route.IP]
 	if len(named) > 0 {
 		addr, ok = limits.ParseAddr(named)
 	} else {
-		named = q.values[fieldForwardedFor]
+		named = q.values[route.ForwardedFor]
 		addr, ok = limits.ForwardedFor(named, trusted)
 	}
 	if !ok {
@@ -193,10 +187,10 @@ const longestRequestID = 64
 
 // requestID is what a trusted proxy calls the request, as nginx's $request_id; nil if it is none for a log.
 func (q *request) requestID() []byte {
-	if !q.trusted || len(q.values[fieldRequestID]) > longestRequestID {
+	if !q.trusted || len(q.values[route.RequestID]) > longestRequestID {
 		return nil
 	}
-	id := q.values[fieldRequestID]
+	id := q.values[route.RequestID]
 	for _, c := range id {
 		if (c < '0' || c > '9') && (header.Lower[c] < 'a' || header.Lower[c] > 'z') && bytes.IndexByte([]byte("-_.:+/="), c) < 0 {
 			return nil
@@ -218,31 +212,11 @@ func (q *request) logged() slog.Attr {
 func (q *request) blamed(f flaw) string {
 	switch f {
 	case missingMethod:
-		return q.route.header(fieldMethod)
+		return q.route.Header(route.Method)
 	case missingURI:
-		return cmp.Or(q.route.header(fieldTarget), q.route.header(fieldURL))
+		return cmp.Or(q.route.Header(route.Target), q.route.Header(route.URL))
 	case wrongRoute:
 		return q.foreign
 	}
 	return q.twice
-}
-
-// splitURL cuts http://host/path?query into host and target; a target alone has no host. The host in it
-// is what a client sent, and nginx lets it contain "?" and "#": a URL that can be read in two ways is
-// refused, or "Host: x?" would hide the path.
-func splitURL(url []byte) (host, target []byte, ok bool) {
-	if url[0] == '/' || url[0] == '?' {
-		return nil, url, true
-	}
-	_, rest, ok := bytes.Cut(url, []byte("://"))
-	if !ok {
-		return nil, nil, false
-	}
-	switch end := bytes.IndexAny(rest, "/?#"); {
-	case end < 0:
-		return rest, []byte("/"), true
-	case rest[end] == '/' || rest[end] == '?' && bytes.IndexByte(rest, '/') < 0:
-		return rest[:end], rest[end:], true
-	}
-	return nil, nil, false
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authz/internal/header"
+	"authz/internal/route"
 	"authz/limits"
 )
 
@@ -24,7 +25,7 @@ func TestAttributesAreReadAsTheProxySaysThem(t *testing.T) {
 		ctx := asked(t, peer, append([]string{"GET " + target + " HTTP/1.1", "Host: authz"}, lines...)...)
 		q := &request{rules: s.rules.Load()}
 		_, trusted := s.peers.of(ctx.RemoteAddr())
-		q.read(&ctx.Request.Header, routeOf([]byte(target)), trusted)
+		q.read(&ctx.Request.Header, route.IndexOf([]byte(target)), trusted)
 		f, unreadable := q.resolve(s.peers.trusted)
 		a := &q.attrs
 		got := fmt.Sprintf("%s %s %s ?%s zone=%s ip=%v cookie=%s headers=%q",
@@ -127,8 +128,8 @@ func TestARouteIsMatchedRaw(t *testing.T) {
 	check := func(target, want string) {
 		t.Helper()
 		got := "none"
-		if i := routeOf([]byte(target)); i >= 0 {
-			got = routes[i].path
+		if i := route.IndexOf([]byte(target)); i >= 0 {
+			got = route.All[i].Path
 		}
 		if got != want {
 			t.Errorf("%s: route %s, want %s", target, got, want)
@@ -152,17 +153,17 @@ func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
 		missing   = "skip"
 		algorithm = "fixed_window"
 		rate      = "5/m"`)
-	check := func(route int, want string) {
+	check := func(at int, want string) {
 		t.Helper()
 		var names []string
-		for _, alike := range s.rules.Load().readings[route] {
+		for _, alike := range s.rules.Load().readings[at] {
 			for _, h := range alike {
 				names = append(names, h.name)
 			}
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s: headers\n%s\nwant\n%s", routes[route].path, got, want)
+			t.Errorf("%s: headers\n%s\nwant\n%s", route.All[at].Path, got, want)
 		}
 	}
 	check(0, "Cookie X-Api-Key X-Authz-Zone X-Forwarded-Method X-Original-Host X-Original-Method X-Original-URI "+
@@ -186,7 +187,7 @@ func TestAHeaderOfAnotherRouteIsAbsentForLimits(t *testing.T) {
 		ctx := asked(t, loopback, append([]string{"GET " + target + " HTTP/1.1", "Host: authz",
 			"X-Original-Method: GET", "X-Real-IP: 203.0.113.9"}, lines...)...)
 		q := new(request)
-		s.answer(ctx, routeOf([]byte(target)), q)
+		s.answer(ctx, route.IndexOf([]byte(target)), q)
 		got := q.match.Verdict.String()
 		for i := range q.match.Checks {
 			got += " " + string(q.match.Checks[i].Identity())
@@ -211,15 +212,15 @@ func TestARouteForAnotherProxyIsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serviceFor(t, tokens)
-	forward := &route{path: "/forward", zoneInURL: true, reads: []read{
-		{"X-Forwarded-Method", fieldMethod}, {"X-Forwarded-Uri", fieldTarget},
-		{"X-Forwarded-Host", fieldHost}, {"X-Forwarded-For", fieldForwardedFor}}}
+	forward := &route.Route{Path: "/forward", ZoneInURL: true, Reads: []route.Read{
+		{Header: "X-Forwarded-Method", Field: route.Method}, {Header: "X-Forwarded-Uri", Field: route.Target},
+		{Header: "X-Forwarded-Host", Field: route.Host}, {Header: "X-Forwarded-For", Field: route.ForwardedFor}}}
 	check := func(want string, lines ...string) {
 		t.Helper()
 		ctx := asked(t, loopback, append([]string{"GET /forward?zone=api HTTP/1.1", "Host: h"}, lines...)...)
 		q := &request{rules: s.rules.Load(), route: forward, trusted: true, zone: []byte("api")}
 		q.begin(q.rules.set)
-		headers := forward.reading(q.rules.set)
+		headers := readingOf(forward, q.rules.set)
 		for name, value := range ctx.Request.Header.AllInOrder() {
 			q.take(headers, name, value)
 		}
@@ -359,10 +360,10 @@ func TestManyLinesOfAHeaderTakeNoMoreThanTheyAre(t *testing.T) {
 	ctx := asked(t, loopback, lines...)
 	q := &request{rules: s.rules.Load()}
 	q.read(&ctx.Request.Header, 0, true)
-	if got, want := string(q.values[fields]), strings.TrimSuffix(strings.Repeat("k, ", 150), ", "); got != want {
+	if got, want := string(q.values[route.Fields]), strings.TrimSuffix(strings.Repeat("k, ", 150), ", "); got != want {
 		t.Errorf("got %.60q..., want %.60q...", got, want)
 	}
-	if got, want := string(q.values[fieldCookie]), strings.TrimSuffix(strings.Repeat("c; ", 150), "; "); got != want {
+	if got, want := string(q.values[route.Cookie]), strings.TrimSuffix(strings.Repeat("c; ", 150), "; "); got != want {
 		t.Errorf("got %.60q..., want %.60q...", got, want)
 	}
 	if n := cap(q.joined); n > 10*2*3*150 {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 
+	"authz/internal/plainjson"
 	"authz/redisscripts"
 )
 
@@ -66,7 +67,7 @@ func (f *getCmd) Run(c *console) error {
 		return c.said("get", err)
 	}
 	if f.JSON {
-		return newJSON(c.out).Encode(found)
+		return plainjson.NewEncoder(c.out).Encode(found)
 	}
 	found.write(c.out)
 	return nil
@@ -106,7 +107,7 @@ func (f *resetCmd) Run(c *console) error {
 			return c.said("reset", err)
 		}
 		if f.JSON {
-			err = newJSON(c.out).Encode(resetBucket{bucket: found})
+			err = plainjson.NewEncoder(c.out).Encode(resetBucket{bucket: found})
 		} else {
 			found.write(c.out)
 			fmt.Fprintln(c.out, map[bool]string{true: "nothing was deleted: want --yes", false: "there is nothing to delete"}[found.Exists])
@@ -121,7 +122,7 @@ func (f *resetCmd) Run(c *console) error {
 		return c.said("reset", err)
 	}
 	if f.JSON {
-		err = newJSON(c.out).Encode(reset)
+		err = plainjson.NewEncoder(c.out).Encode(reset)
 	} else {
 		reset.write(c.out)
 		fmt.Fprintln(c.out, map[bool]string{true: "deleted", false: "there was none; remembered refusals are forgotten"}[reset.Deleted])

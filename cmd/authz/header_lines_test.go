@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/header"
+	"authz/internal/route"
 )
 
 func TestHeadersAreFoundWhateverTheirCase(t *testing.T) {
@@ -86,7 +87,7 @@ func TestFoldedLinesAreReadByFasthttp(t *testing.T) {
 	q := &request{rules: s.rules.Load()}
 	ctx := asked(t, loopback, "GET /nginx HTTP/1.1", "Host: authz", "X-API-Key: k", "X-Original-Method: GE", " T", "X-Api-Key: 2")
 	q.read(&ctx.Request.Header, 0, true)
-	if got := fmt.Sprintf("%q %q %q", q.values[fields:], q.values[fieldMethod], q.twice); got != `["k, 2"] "GE T" ""` {
+	if got := fmt.Sprintf("%q %q %q", q.values[route.Fields:], q.values[route.Method], q.twice); got != `["k, 2"] "GE T" ""` {
 		t.Errorf("got %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authz/nginx"
+	"authz/nginx/lint"
 )
 
 // Each vector is a configuration, a dashed line, and all that is wrong with it.
@@ -178,7 +179,7 @@ func FuzzLint(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		conf, _ := nginx.Parse("nginx.conf", text)
-		for _, w := range lint(conf, []string{"x-api-key", "cookie"}) {
+		for _, w := range lint.Lint(conf, []string{"x-api-key", "cookie"}) {
 			if w.File != "nginx.conf" || w.Line < 1 || w.Line > 1+strings.Count(text, "\n") {
 				t.Errorf("%q: %+v is nowhere in it", text, w)
 			}

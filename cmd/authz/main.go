@@ -2,7 +2,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,13 +54,6 @@ func (c *console) loadLimits(prefix string, paths []string) (*limits.Set, error)
 		return nil, exit(1)
 	}
 	return set, nil
-}
-
-// newJSON writes JSON for programs, not for HTML.
-func newJSON(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e
 }
 
 // exit ends the process with this code; all there was to say has been said.

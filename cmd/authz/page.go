@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"authz/internal/buildinfo"
+	"authz/internal/explain"
 	"authz/internal/human"
 	"authz/internal/monotonic"
 	"authz/limits"
@@ -124,25 +125,25 @@ func (a *admin) postExplain(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) explain(r *http.Request, s *pageView) (*shownExplanation, error) {
-	q, err := pasted(s.Request, s.IP, s.Zone)
+	q, err := explain.ParsePasted(s.Request, s.IP, s.Zone)
 	if err != nil {
 		return nil, err
 	}
-	nowUS, err := q.when()
+	nowUS, err := q.When()
 	if err != nil {
 		return nil, err
 	}
 	var m limits.Match
 	b := a.now()
-	readable, err := q.match(b.set, nowUS, &m)
+	readable, err := q.Match(b.set, nowUS, &m)
 	if err != nil {
 		return nil, err
 	}
 	if !readable {
-		return &shownExplanation{Verdict: nginxRefuses}, nil
+		return &shownExplanation{Verdict: explain.NginxRefuses}, nil
 	}
 	var text strings.Builder
-	tell(&text, &m, nowUS)
+	explain.WriteMatch(&text, &m, nowUS)
 	e := &shownExplanation{Verdict: strings.TrimSpace(text.String())}
 	for i := range m.Checks {
 		c := &m.Checks[i]

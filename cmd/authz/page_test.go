@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/explain"
 	"authz/store"
 )
 
@@ -15,7 +16,7 @@ func TestAPastedRequestIsRead(t *testing.T) {
 	check := func(want, text, ip, zone string) {
 		t.Helper()
 		got := ""
-		if q, err := pasted(text, ip, zone); err != nil {
+		if q, err := explain.ParsePasted(text, ip, zone); err != nil {
 			got = err.Error()
 		} else {
 			line, _ := json.Marshal(q)

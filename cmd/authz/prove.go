@@ -11,6 +11,8 @@ import (
 
 	"authz/internal/header"
 	"authz/internal/human"
+	"authz/internal/plainjson"
+	"authz/internal/route"
 	"authz/limits"
 )
 
@@ -84,7 +86,7 @@ func (f *proveCmd) Validate() (err error) {
 			return err
 		}
 	}
-	f.Direct = f.Direct || f.target.Path == routes[0].path
+	f.Direct = f.Direct || f.target.Path == route.All[0].Path
 	for _, h := range f.Header {
 		pair, err := header.Parse(h)
 		if err != nil {
@@ -167,7 +169,7 @@ func (f *proveCmd) Run(c *console) error {
 	r := p.report()
 	r.Limit, r.URL = f.Limit, f.URL
 	if f.JSON {
-		err = newJSON(c.out).Encode(r)
+		err = plainjson.NewEncoder(c.out).Encode(r)
 	} else {
 		r.write(c.out)
 	}

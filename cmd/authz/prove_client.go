@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"authz/internal/route"
 )
 
 // connections is how many requests are under way at once, at most.
@@ -114,9 +116,9 @@ func (b *prober) request(key int) *fasthttp.Request {
 	req.Header.SetHost(b.target.Host)
 	if b.direct {
 		req.Header.SetMethod(fasthttp.MethodGet)
-		req.SetRequestURI(b.target.Scheme + "://" + b.target.Host + routes[0].path)
+		req.SetRequestURI(b.target.Scheme + "://" + b.target.Host + route.All[0].Path)
 		uri := b.target.RequestURI()
-		if b.target.Path == routes[0].path {
+		if b.target.Path == route.All[0].Path {
 			uri = "/"
 		}
 		req.Header.Set("X-Original-Method", b.method)

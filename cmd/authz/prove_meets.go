@@ -9,6 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"authz/internal/explain"
+	"authz/internal/route"
 	"authz/limits"
 )
 
@@ -17,7 +19,7 @@ import (
 func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
 	var q request
 	if f := f.asked(set, nowUS, &q); f != flawless {
-		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.attrs.Method, q.values[fieldTarget])
+		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.attrs.Method, q.values[route.Target])
 	}
 	set.Match(&q.attrs, &q.match)
 	what := fmt.Sprintf("%s %s of host %s", q.attrs.Method, q.attrs.Path, q.attrs.Host)
@@ -26,11 +28,11 @@ func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
 	case i < 0 && !f.Direct && dependsOnClient(set, l.Name, m.Rule):
 		return nil
 	case i < 0 && m.Limit != nil:
-		return fmt.Errorf("limit.%s blocks %s: %s; see --header and --vary", m.Rule, what, absent(m.Limit, m))
+		return fmt.Errorf("limit.%s blocks %s: %s; see --header and --vary", m.Rule, what, explain.Absent(m.Limit, m))
 	case i < 0 && m.Rule != "":
 		return fmt.Errorf("%s.%s decides %s, and no limit counts it; see authz explain", m.Verdict, m.Rule, what)
 	case i < 0 && slices.Contains(m.Missing, l):
-		return fmt.Errorf("limit.%s does not count %s: %s; see --header and --vary", l.Name, what, absent(l, m))
+		return fmt.Errorf("limit.%s does not count %s: %s; see --header and --vary", l.Name, what, explain.Absent(l, m))
 	case i < 0:
 		return fmt.Errorf("limit.%s does not meet %s: want another --url, --method or --header; see authz explain", l.Name, what)
 	}
@@ -53,7 +55,7 @@ func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
 		return badTarget
 	}
 	q.rules = &rules{set: set}
-	q.rules.readings[0] = routes[0].reading(set)
+	q.rules.readings[0] = readingOf(&route.All[0], set)
 	q.read(&h, 0, true)
 	why, _ := q.resolve(new(limits.Prefixes))
 	q.attrs.NowUS = nowUS

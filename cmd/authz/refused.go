@@ -100,7 +100,7 @@ func (r *refusedKeys) note(c *limits.Check, now time.Duration, why refusal) {
 	} else {
 		over = *d
 	}
-	*d = denial{limit: c.Limit.Name, key: keyName(c), first: now, end: now + denialPeriod(c.Rate)}
+	*d = denial{limit: c.Limit.Name, key: c.Who(), first: now, end: now + denialPeriod(c.Rate)}
 	key := d.key
 	s.mu.Unlock()
 	r.summary(&over, now)
@@ -112,14 +112,6 @@ func (r *refusedKeys) note(c *limits.Check, now time.Duration, why refusal) {
 func denialPeriod(r *limits.Rate) time.Duration {
 	window := time.Duration(min(r.WindowUS, denialAtMost.Microseconds())) * time.Microsecond
 	return max(window, denialAtLeast)
-}
-
-// keyName is a check's key for people. No secret is in it.
-func keyName(c *limits.Check) string {
-	if key := c.Identity(); len(key) > 0 {
-		return string(key)
-	}
-	return limits.Everybody
 }
 
 func (r *refusedKeys) first(c *limits.Check, key string, why *refusal) {

@@ -9,6 +9,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/internal/monotonic"
+	"authz/internal/route"
 	"authz/limits"
 )
 
@@ -44,8 +45,8 @@ func TestRefusalsOfAKeyAreTwoLinesAWindow(t *testing.T) {
 		}
 		out.Reset()
 	}
-	q := &request{values: make([][]byte, fields), trusted: true}
-	q.values[fieldRequestID] = []byte("0123abcd")
+	q := &request{values: make([][]byte, route.Fields), trusted: true}
+	q.values[route.RequestID] = []byte("0123abcd")
 	why := refusal{retryAfterS: 60, request: q}
 	c := refusable(t, "login", "ann", minuteUS)
 	for i := range 10_000 {
@@ -209,8 +210,8 @@ func TestAMinuteAndAnHourEnd(t *testing.T) {
 func TestAnIDThatIsNoneIsNotLogged(t *testing.T) {
 	check := func(want, id string, trusted bool) {
 		t.Helper()
-		q := &request{values: make([][]byte, fields), trusted: trusted}
-		q.values[fieldRequestID] = []byte(id)
+		q := &request{values: make([][]byte, route.Fields), trusted: trusted}
+		q.values[route.RequestID] = []byte(id)
 		if got := string(q.requestID()); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/plainjson"
 	"authz/nginx"
 	"authz/replay"
 )
@@ -116,7 +117,7 @@ func (f *replayCmd) write(c *console, report *replay.Report) error {
 		fmt.Fprintf(c.err, "authz: WARNING: %s\n", text)
 	}
 	if f.JSON {
-		out := newJSON(c.out)
+		out := plainjson.NewEncoder(c.out)
 		out.SetIndent("", "  ")
 		return out.Encode(report)
 	}

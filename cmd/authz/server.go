@@ -11,6 +11,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/internal/monotonic"
+	"authz/internal/route"
 )
 
 // headerBytes is what a request's line and headers may have: 64 KB of headers, and a line of the length
@@ -60,8 +61,8 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		lingerAtEnd(ctx)
 	}
 	ctx.Response.Header.SetContentLength(0) // fasthttp leaves it out of an answer to HEAD
-	route := routeOf(ctx.Request.Header.RequestURI())
-	if route < 0 {
+	at := route.IndexOf(ctx.Request.Header.RequestURI())
+	if at < 0 {
 		ctx.Response.Header.SetCanonical(headerCacheControl, noStore)
 		ctx.SetStatusCode(fasthttp.StatusNotFound)
 		return
@@ -71,19 +72,24 @@ func (s *service) handle(ctx *fasthttp.RequestCtx) {
 		arrived = c.arrived // what was spent on reading the request counts too
 	}
 	q := s.requests.Get().(*request)
-	d := s.answer(ctx, route, q)
+	d := s.answer(ctx, at, q)
 	if q.holds {
 		time.Sleep(holdOf(&d, q.rules.set.HoldMaxUS(), monotonic.Now()-arrived))
 		s.held.Add(-1)
 		q.holds = false
 	}
 	s.metrics.requests[d.Verdict].Inc()
-	ctx.SetStatusCode(routes[route].status[d.Verdict])
+	ctx.SetStatusCode(statuses[at][d.Verdict])
 	q.text = s.style.set(&ctx.Response.Header, &d, q.text)
 	if !q.broken {
 		s.requests.Put(q)
 	}
 }
+
+// statuses are what the proxy of a route understands. auth_request makes 500 of everything but 2xx, 401 and 403.
+var statuses = [len(route.All)][decision.Verdicts]int{ofAuthRequest, ofAuthRequest}
+
+var ofAuthRequest = [decision.Verdicts]int{decision.Admitted: 200, decision.Limited: 403, decision.Blocked: 403, decision.Unavailable: 403}
 
 // longestAnswer is less than the second that nginx waits for it.
 const longestAnswer = 950 * time.Millisecond

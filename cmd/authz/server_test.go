@@ -16,6 +16,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/internal/monotonic"
+	"authz/internal/route"
 	"authz/limits"
 	"authz/store"
 )
@@ -96,7 +97,7 @@ func TestACheckDoesNotAllocate(t *testing.T) {
 		var d decision.Decision
 		n := testing.AllocsPerRun(100, func() {
 			ctx.Response.Reset()
-			d = s.answer(ctx, routeOf(ctx.Request.Header.RequestURI()), q)
+			d = s.answer(ctx, route.IndexOf(ctx.Request.Header.RequestURI()), q)
 			q.text = s.style.set(&ctx.Response.Header, &d, q.text)
 		})
 		if n != 0 || d.Verdict != want {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"authz/internal/monotonic"
+	"authz/internal/plainjson"
 	"authz/limits"
 )
 
@@ -187,7 +188,7 @@ func (f *topCmd) Run(c *console) error {
 		return c.said("top", err)
 	}
 	if f.JSON {
-		return newJSON(c.out).Encode(keys)
+		return plainjson.NewEncoder(c.out).Encode(keys)
 	}
 	if len(keys) == 0 {
 		fmt.Fprintf(c.out, "nobody was refused in the last %s\n", f.Span)

@@ -1,6 +1,8 @@
-package main
+package lint
 
-import "strings"
+import (
+	"strings"
+)
 
 // postponed looks for access rules of nginx's own that answer before authz.access() and keep requests from being counted.
 func (w *linter) postponed(l *level) {

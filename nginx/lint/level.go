@@ -1,10 +1,11 @@
-package main
+package lint
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 
+	"authz/internal/route"
 	"authz/nginx"
 )
 
@@ -157,19 +158,19 @@ func (l *level) check() *level {
 
 // isOurs says whether the check asks authz, at one of its routes. No check does not.
 func (l *level) isOurs() bool {
-	route, _ := l.asks()
-	return route != nil
+	asked, _ := l.asks()
+	return asked != nil
 }
 
 // asks is the route that the check asks, nil if it asks none, and the URL with that route.
-func (l *level) asks() (*route, string) {
+func (l *level) asks() (*route.Route, string) {
 	if l == nil {
 		return nil, ""
 	}
 	for _, pass := range l.own("proxy_pass") {
 		_, path := l.upstreamOf(pass)
-		if at := routeOf([]byte(path)); at >= 0 {
-			return &routes[at], path
+		if at := route.IndexOf([]byte(path)); at >= 0 {
+			return &route.All[at], path
 		}
 	}
 	return nil, ""

@@ -1,4 +1,4 @@
-package main
+package lint
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"authz/internal/header"
+	"authz/internal/route"
 	"authz/nginx"
 )
 
@@ -93,30 +94,30 @@ func (w *linter) checkLocation(l *level) {
 
 // wantValues is what nginx knows, for the fields that a route reads, in the order of the findings.
 var wantValues = []struct {
-	field       field
+	field       route.Field
 	value, what string
 }{
-	{fieldMethod, "$request_method", "authz blocks what has none"},
-	{fieldTarget, "$request_uri", "authz blocks what has none"},
-	{fieldURL, "$scheme://$http_host$request_uri", "authz blocks what has none"},
-	{fieldIP, "$remote_addr", "every client is ip=unknown, in one bucket"},
+	{route.Method, "$request_method", "authz blocks what has none"},
+	{route.Target, "$request_uri", "authz blocks what has none"},
+	{route.URL, "$scheme://$http_host$request_uri", "authz blocks what has none"},
+	{route.IP, "$remote_addr", "every client is ip=unknown, in one bucket"},
 }
 
 // ownHeaders looks for the headers that the route of a check reads, and for those of another proxy.
 func (w *linter) ownHeaders(l *level, sent map[string]string) {
-	route, _ := l.asks()
+	asked, _ := l.asks()
 	isForeign := false
-	for _, f := range route.foreign {
-		if sent[strings.ToLower(f.header)] == "" {
+	for _, f := range asked.Foreign {
+		if sent[strings.ToLower(f.Header)] == "" {
 			continue
 		}
 		isForeign = true
 		w.add(l.Directive, "%s sends %s, another proxy's header, and authz blocks it at %s; %s",
-			l, f.header, route.path, f.cure)
+			l, f.Header, asked.Path, f.Cure)
 	}
 	for _, want := range wantValues {
-		name := route.header(want.field)
-		isTarget := want.field == fieldTarget || want.field == fieldURL
+		name := asked.Header(want.field)
+		isTarget := want.field == route.Target || want.field == route.URL
 		if name != "" && sent[strings.ToLower(name)] == "" && !(isTarget && isForeign) {
 			w.add(l.Directive, "%s sends no %s: %s; want proxy_set_header %s %s;", l, name, want.what, name, want.value)
 		}
@@ -177,9 +178,9 @@ func (w *linter) body(l *level, at *nginx.Directive, sent map[string]string) {
 // forwards looks for headers that limits read and the check is not handed. A route that reads nothing of what a client
 // may send is handed all of it.
 func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string) {
-	route, url := l.asks()
+	asked, url := l.asks()
 	all := l.arg("proxy_pass_request_headers", "on") != "off"
-	if all && route.header(fieldHost) != "" {
+	if all && asked.Header(route.Host) != "" {
 		w.add(at, "%s hands on all that the client sent: 64 KB of it are too much, and it may say what only nginx should; "+
 			"want proxy_pass_request_headers off;", l)
 	}
@@ -189,21 +190,21 @@ func (w *linter) forwards(l *level, at *nginx.Directive, sent map[string]string)
 }
 
 func (w *linter) forward(l *level, at *nginx.Directive, name string, sent map[string]string, all bool, url string) {
-	route, _ := l.asks()
+	asked, _ := l.asks()
 	fromNginx := map[string]string{"x-authz-zone": "$authz_zone", "x-original-host": "$host", "host": ""}
 	want, isNginx := fromNginx[name]
 	want = cmp.Or(want, "$http_"+strings.ReplaceAll(name, "-", "_"))
 	value, isSet := sent[name]
 	switch {
-	case name == "x-authz-zone" && route.zoneInURL:
-		if len(zoneIn(nil, []byte(url))) == 0 {
+	case name == "x-authz-zone" && asked.ZoneInURL:
+		if len(route.ZoneIn(nil, []byte(url))) == 0 {
 			w.add(at, "%s names no zone, which a limit reads; want ?zone=NAME at the end of its proxy_pass", l)
 		}
-	case name == "x-original-host" && route.header(fieldURL) != "":
+	case name == "x-original-host" && asked.Header(route.URL) != "":
 	case isSet && value != "" || !isSet && all && !isNginx:
 	case name == "host":
 		w.add(at, "%s does not hand on Host, which a limit reads; want host instead of header:Host there", l)
-	case !isVariable(name):
+	case !nginx.IsVariable(name):
 		w.add(at, "%s does not hand on %s, which a limit reads, nor can nginx; want a name of letters, digits and -", l, name)
 	default:
 		w.add(at, "%s does not hand on %s, which a limit reads; want proxy_set_header %s %s;", l, header.Canonical(name), header.Canonical(name), want)
