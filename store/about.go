@@ -52,3 +52,10 @@ func some(reply any, err error) (bool, error) {
 	n, _ := reply.(int64)
 	return n > 0, err
 }
+
+// LoadScripts loads them with time for a connection that is slow to come.
+func LoadScripts(r Redis) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return r.Load(ctx)
+}

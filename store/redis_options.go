@@ -230,3 +230,17 @@ type quiet struct{}
 func (quiet) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(quiet{}) }
+
+// Redacted is a URL of Redis without user, password and options: no text that could be a part of them.
+func Redacted(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return "?"
+	}
+	at := strings.LastIndexByte(rest, '@') + 1
+	if strings.Contains(rest[:at], "?") { // a password with one, or an option with an @
+		return scheme + "://?"
+	}
+	place, _, _ := strings.Cut(rest[at:], "?")
+	return scheme + "://" + place
+}

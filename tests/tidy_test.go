@@ -20,15 +20,16 @@ var floors = [][]string{
 	{"internal/route"},
 	{"store", "internal/explain", "nginx/lint", "nginx/snippet"},
 	{"internal/decision"},
-	{"replay"},
+	{"replay", "internal/doctor", "internal/prove"},
 	{"cmd/authz"},
 	{"tests"},
 }
 
 // modules are what the rooms import that is not ours, with all that is in them.
 var modules = map[string][]string{
-	"limits": {"github.com/BurntSushi/toml"},
-	"store":  {"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
+	"limits":         {"github.com/BurntSushi/toml"},
+	"store":          {"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
+	"internal/prove": {"github.com/valyala/fasthttp"},
 	"cmd/authz": {"github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify",
 		"github.com/prometheus/client_golang", "github.com/valyala/fasthttp"},
 	"tests": {"github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "go.yaml.in/yaml/v3", "github.com/chromedp"},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"authz/internal/doctor"
 	"authz/internal/human"
 	"authz/limits"
 	"authz/store"
@@ -95,7 +96,7 @@ func (b *buckets) peek(ctx context.Context, c *limits.Check, found *bucket) (err
 }
 
 // failure is the kind of a failure of Redis, and what there is to say about it.
-func failure(err error) string { return store.Kind(err) + ": " + advice(err) }
+func failure(err error) string { return store.Kind(err) + ": " + doctor.Advice(err) }
 
 // A resetBucket is one that was deleted, and what it held.
 type resetBucket struct {

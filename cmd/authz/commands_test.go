@@ -11,6 +11,7 @@ import (
 
 	"authz/internal/buildinfo"
 	"authz/redisscripts"
+	"authz/store"
 )
 
 // command runs authz with these arguments and in as its input, and returns its exit code and all that
@@ -319,7 +320,7 @@ func TestMain(m *testing.M) {
 func TestARedisURLIsLoggedWithoutItsSecrets(t *testing.T) {
 	check := func(url, want string) {
 		t.Helper()
-		if got := (&redisFlags{Redis: url}).redacted(); got != want {
+		if got := store.Redacted(url); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}

@@ -43,12 +43,12 @@ func (e *evictions) learn(server string, evicted int64) {
 
 // countEvictions asks the server that is being looked at, and says whether the account may.
 func (i *inspector) countEvictions() (may bool) {
-	reply, err := i.do("info", "stats")
+	reply, err := i.Do("info", "stats")
 	text, _ := reply.(string)
 	_, after, _ := strings.Cut(text, "\nevicted_keys:")
 	line, _, _ := strings.Cut(after, "\n")
 	if evicted, bad := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil && bad == nil {
-		i.evictions.learn(i.server.Addr(), evicted)
+		i.evictions.learn(i.Server.Addr(), evicted)
 	}
 	return store.Kind(err) != "noperm"
 }
@@ -63,7 +63,7 @@ func (i *inspector) watchEvictions(ctx context.Context) {
 		}
 		i.mu.Lock()
 		pause = evictionsEvery
-		for _, i.server = range i.servers() {
+		for _, i.Server = range i.servers() {
 			if !i.countEvictions() {
 				pause = evictionsSeldom
 			}

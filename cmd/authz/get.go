@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 
+	"authz/internal/doctor"
 	"authz/internal/plainjson"
 	"authz/redisscripts"
 )
@@ -41,7 +42,7 @@ func (f *bucketFlags) straight(c *console) (b *buckets, end func(), err error) {
 		return nil, nil, err
 	}
 	flags := f.redisFlags
-	flags.RedisTimeout = max(firstPatience, f.RedisTimeout)
+	flags.RedisTimeout = max(doctor.FirstPatience, f.RedisTimeout)
 	redis, err := flags.open(nil, nil, nil)
 	if err != nil {
 		return nil, nil, err

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"sync"
 
+	"authz/internal/doctor"
 	"authz/store"
 )
 
 // An inspector is a doctor that tries nothing: it looks at what can be seen of a Redis that serves, and logs
 // what is wrong, once as long as it is found.
 type inspector struct {
-	doctor
+	*doctor.Doctor
 	log *slog.Logger
 
 	mu          sync.Mutex // of one look
@@ -21,18 +22,19 @@ type inspector struct {
 	evictions   evictions
 }
 
-func (f *serveCmd) inspector(redis store.Redis, s *service) *inspector {
-	i := &inspector{log: s.log, evictions: evictions{metrics: s.metrics}, doctor: doctor{doctorCmd: &doctorCmd{RedisPrefix: f.RedisPrefix, redisFlags: f.redisFlags}, redis: redis}}
-	i.report = func(word, what, text string) {
+func newInspector(o doctor.Options, s *service) *inspector {
+	i := &inspector{log: s.log, evictions: evictions{metrics: s.metrics}}
+	o.Report = func(word, what, text string) {
 		if word != "wrong" {
 			return
 		}
-		server := i.server.Addr()
+		server := i.Server.Addr()
 		finding := server + " " + what + " " + text
 		if i.found[finding] = true; !i.last[finding] {
 			i.log.Warn("Redis is not as it should be, see authz doctor", "server", server, "what", what, "why", text)
 		}
 	}
+	i.Doctor = doctor.New(o)
 	return i
 }
 
@@ -41,27 +43,27 @@ func (i *inspector) look() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.found, i.last = map[string]bool{}, i.found
-	for _, i.server = range i.servers() {
-		i.identity()
-		i.memory()
+	for _, i.Server = range i.servers() {
+		i.Identity()
+		i.Memory()
 		i.countEvictions()
 	}
 }
 
 func (i *inspector) servers() []*store.Server {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), doctor.Patience)
 	defer cancel()
-	servers, _ := i.redis.Servers(ctx) // those that cannot be found are somebody else's to tell
+	servers, _ := i.Redis.Servers(ctx) // those that cannot be found are somebody else's to tell
 	return servers
 }
 
 // begin has Redis know the scripts, and looks at it: now, or when it is there. The error is that it is too
 // old for the scripts, if that is seen now: nothing that is under way depends on this process yet.
 func (i *inspector) begin(ctx context.Context, o *outage) error {
-	err := loadScripts(i.redis)
+	err := store.LoadScripts(i.Redis)
 	if err != nil {
-		if never := neverWorks(err); never != "" {
-			return fmt.Errorf("--redis=%s: %s: %s", i.redacted(), never, inShort(err))
+		if never := doctor.NeverWorks(err); never != "" {
+			return fmt.Errorf("--redis=%s: %s: %s", store.Redacted(i.URL), never, doctor.InShort(err))
 		}
 	}
 	if !slices.Contains([]string{"timeout", "network", "pool"}, store.Kind(err)) {
@@ -70,7 +72,7 @@ func (i *inspector) begin(ctx context.Context, o *outage) error {
 		}
 	}
 	if err != nil {
-		o.awaitRedis(ctx, i.redacted(), err, i.redis.Ping, i.look)
+		o.awaitRedis(ctx, store.Redacted(i.URL), err, i.Redis.Ping, i.look)
 	} else {
 		i.look()
 	}
@@ -81,10 +83,10 @@ func (i *inspector) begin(ctx context.Context, o *outage) error {
 func (i *inspector) tooOld() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, i.server = range i.servers() {
-		about, err := i.about()
-		if name, old := tooOld(about); err == nil && old {
-			return fmt.Errorf("%s: %s is too old for the scripts, want %s or later", i.server.Addr(), name, oldest)
+	for _, i.Server = range i.servers() {
+		about, err := i.About()
+		if name, old := doctor.TooOld(about); err == nil && old {
+			return fmt.Errorf("%s: %s is too old for the scripts, want %s or later", i.Server.Addr(), name, doctor.Oldest)
 		}
 	}
 	return nil

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"time"
 
+	"authz/internal/doctor"
 	"authz/limits"
 	"authz/store"
 )
@@ -46,26 +45,10 @@ func (f *redisFlags) place() []any {
 	if f.Redis == "" {
 		return []any{"store", "memory"}
 	}
-	return []any{"store", "redis", "redis", f.redacted()}
+	return []any{"store", "redis", "redis", store.Redacted(f.Redis)}
 }
 
-// redacted is the URL without user, password and options: no text that could be a part of them.
-func (f *redisFlags) redacted() string {
-	scheme, rest, ok := strings.Cut(f.Redis, "://")
-	if !ok {
-		return "?"
-	}
-	at := strings.LastIndexByte(rest, '@') + 1
-	if strings.Contains(rest[:at], "?") { // a password with one, or an option with an @
-		return scheme + "://?"
-	}
-	place, _, _ := strings.Cut(rest[at:], "?")
-	return scheme + "://" + place
-}
-
-// loadScripts loads them with time for a connection that is slow to come.
-func loadScripts(r store.Redis) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	return r.Load(ctx)
+// doctor is for a doctor who looks at it.
+func (f *redisFlags) doctor(prefix string) doctor.Options {
+	return doctor.Options{URL: f.Redis, Prefix: prefix, Timeout: f.RedisTimeout, PasswordFiles: []string{f.RedisPasswordFile, f.RedisSentinelPasswordFile}}
 }

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"authz/redisscripts"
+	"authz/store"
 )
 
 type scriptsCmd struct {
@@ -40,7 +41,7 @@ func (f *scriptsLoadCmd) Run(c *console) error {
 		return err
 	}
 	defer redis.Close()
-	if err := loadScripts(redis); err != nil {
+	if err := store.LoadScripts(redis); err != nil {
 		return err
 	}
 	return scriptsListCmd{}.Run(c)

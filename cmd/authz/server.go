@@ -91,13 +91,10 @@ var statuses = [len(route.All)][decision.Verdicts]int{ofAuthRequest, ofAuthReque
 
 var ofAuthRequest = [decision.Verdicts]int{decision.Admitted: 200, decision.Limited: 403, decision.Blocked: 403, decision.Unavailable: 403}
 
-// longestAnswer is less than the second that nginx waits for it.
-const longestAnswer = 950 * time.Millisecond
-
 // holdOf is how much longer the answer is held, after what was spent since its request arrived. A clock that stepped
 // back asks for more than holdMaxUS.
 func holdOf(d *decision.Decision, holdMaxUS int64, spent time.Duration) time.Duration {
-	return min(time.Duration(min(d.HoldUS, holdMaxUS))*time.Microsecond, longestAnswer-spent)
+	return min(time.Duration(min(d.HoldUS, holdMaxUS))*time.Microsecond, decision.LongestAnswer-spent)
 }
 
 // lingerAtEnd is for a connection that is closed with something unread.

@@ -40,11 +40,13 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 		return nil, err
 	}
 	s.store = redis
-	if f.RedisTimeout >= longestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), decision.Holds) {
-		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+longestAnswer.String(),
+	if f.RedisTimeout >= decision.LongestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), decision.Holds) {
+		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+decision.LongestAnswer.String(),
 			"redis_timeout", f.RedisTimeout)
 	}
-	inspect = f.inspector(redis, s)
+	o := f.doctor(f.RedisPrefix)
+	o.Redis = redis
+	inspect = newInspector(o, s)
 	watching, end := context.WithCancel(context.Background())
 	if err := inspect.begin(watching, &s.outage); err != nil {
 		end()

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 )
 
 // connection says whether Redis answers at all.
-func (d *doctor) connection(name string) bool {
+func (d *Doctor) connection(name string) bool {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), d.first())
 	defer cancel()
-	_, err := d.server.Do(ctx, "hello")
+	_, err := d.Server.Do(ctx, "hello")
 	took := time.Since(start)
 	switch kind := store.Kind(err); kind {
 	case "timeout", "network", "pool", "malformed":
@@ -25,41 +25,41 @@ func (d *doctor) connection(name string) bool {
 	case "other", "noperm":
 		// Either Redis does not know HELLO, or it refuses what each connection begins with, and says the same
 		// whatever is asked.
-		if _, again := d.do("get", d.key("connection", "text")); again == nil || again.Error() != err.Error() {
+		if _, again := d.Do("get", d.key("connection", "text")); again == nil || again.Error() != err.Error() {
 			break
 		}
 		d.wrong("connection", "%s: %s", name, d.whyNot(err))
 		return false
 	case "noauth":
-		d.wrong("connection", "%s: user or password are refused%s: %s", name, d.emptyFile(), inShort(err))
+		d.wrong("connection", "%s: user or password are refused%s: %s", name, d.emptyFile(), InShort(err))
 		return false
 	case "loading":
-		d.wrong("connection", "%s: try again when it has loaded its data: %s", name, inShort(err))
+		d.wrong("connection", "%s: try again when it has loaded its data: %s", name, InShort(err))
 		return false
 	}
-	if took > d.RedisTimeout {
-		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, human.Duration(took), d.RedisTimeout)
+	if took > d.Timeout {
+		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, human.Duration(took), d.Timeout)
 	} else {
-		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, human.Duration(took), d.RedisTimeout)
+		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, human.Duration(took), d.Timeout)
 	}
 	return true
 }
 
-// identity says what it is, and whether that may keep buckets at all.
-func (d *doctor) identity() bool {
-	about, err := d.about()
+// Identity says what it is, and whether that may keep buckets at all.
+func (d *Doctor) Identity() bool {
+	about, err := d.About()
 	if err != nil {
-		d.unknown("server", "neither HELLO nor INFO say which Redis this is, want %s or later: %s", oldest, inShort(err))
+		d.unknown("server", "neither HELLO nor INFO say which Redis this is, want %s or later: %s", Oldest, InShort(err))
 		return true
 	}
-	name, old := tooOld(about)
+	name, old := TooOld(about)
 	if old {
-		d.wrong("server", "%s is too old for the scripts, want %s or later", name, oldest)
+		d.wrong("server", "%s is too old for the scripts, want %s or later", name, Oldest)
 	}
 	switch {
 	case about["mode"] == "sentinel":
 		d.wrong("server", "%s is a Sentinel, want ?master=NAME in the URL", name)
-	case about["mode"] == "cluster" && !d.redis.IsCluster():
+	case about["mode"] == "cluster" && !d.Redis.IsCluster():
 		d.wrong("server", "%s is a node of a cluster, want ?cluster=true in the URL", name)
 	case about["role"] == "replica" || about["role"] == "slave":
 		d.wrong("server", "%s is a replica%s and takes no writes, want its master", name, d.master())
@@ -69,8 +69,8 @@ func (d *doctor) identity() bool {
 	return about["mode"] != "sentinel"
 }
 
-// about is what a server says of itself: HELLO tells it whatever the account may do, or INFO.
-func (d *doctor) about() (map[string]string, error) {
+// About is what a server says of itself: HELLO tells it whatever the account may do, or INFO.
+func (d *Doctor) About() (map[string]string, error) {
 	about, err := d.greeting()
 	if err != nil {
 		about = d.info("server", "replication")
@@ -82,19 +82,19 @@ func (d *doctor) about() (map[string]string, error) {
 	return about, nil
 }
 
-// oldest is the version of Redis that has all that the scripts need.
-const oldest = "6.2"
+// Oldest is the version of Redis that has all that the scripts need.
+const Oldest = "6.2"
 
-// tooOld says whether a server is a Redis before that. Others count their versions by themselves.
-func tooOld(about map[string]string) (name string, old bool) {
+// TooOld says whether a server is a Redis before that. Others count their versions by themselves.
+func TooOld(about map[string]string) (name string, old bool) {
 	server := about["server"]
 	name = strings.ToUpper(server[:min(1, len(server))]) + server[min(1, len(server)):] + " " + about["version"]
 	return name, server == "redis" && older(about["version"], 6, 2)
 }
 
 // greeting is the fields of HELLO.
-func (d *doctor) greeting() (map[string]string, error) {
-	reply, err := d.do("hello")
+func (d *Doctor) greeting() (map[string]string, error) {
+	reply, err := d.Do("hello")
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,10 @@ func (d *doctor) greeting() (map[string]string, error) {
 }
 
 // info is the fields of some sections of INFO, none if the account may not ask.
-func (d *doctor) info(sections ...string) map[string]string {
+func (d *Doctor) info(sections ...string) map[string]string {
 	about := map[string]string{}
 	for _, section := range sections {
-		reply, err := d.do("info", section)
+		reply, err := d.Do("info", section)
 		text, _ := reply.(string)
 		if err != nil {
 			continue
@@ -134,8 +134,8 @@ func older(version string, major, minor int) bool {
 }
 
 // master is where a replica's is, if the account may ask.
-func (d *doctor) master() string {
-	reply, err := d.do("role")
+func (d *Doctor) master() string {
+	reply, err := d.Do("role")
 	if words, ok := reply.([]any); err == nil && ok && len(words) > 2 {
 		return fmt.Sprintf(" of %v:%v", words[1], words[2])
 	}
@@ -143,9 +143,9 @@ func (d *doctor) master() string {
 }
 
 // clock says how far apart the clocks are. It does no harm: limits go by Redis's.
-func (d *doctor) clock() {
+func (d *Doctor) clock() {
 	start := time.Now()
-	reply, err := d.do("time")
+	reply, err := d.Do("time")
 	took := time.Since(start)
 	words, _ := reply.([]any)
 	if err != nil || len(words) != 2 {
@@ -169,15 +169,15 @@ func because(err error) string {
 	if err == nil {
 		return ""
 	}
-	return ": " + inShort(err)
+	return ": " + InShort(err)
 }
 
-// memory says whether Redis may forget who was counted, or is full.
-func (d *doctor) memory() {
+// Memory says whether Redis may forget who was counted, or is full.
+func (d *Doctor) Memory() {
 	about := d.info("memory", "stats")
 	policy, most := about["maxmemory_policy"], about["maxmemory"]
 	if policy == "" {
-		config, _ := d.do("config", "get", "maxmemory*")
+		config, _ := d.Do("config", "get", "maxmemory*")
 		words, _ := config.([]any)
 		for i := 0; i+1 < len(words); i += 2 {
 			switch words[i] {

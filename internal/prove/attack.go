@@ -1,4 +1,4 @@
-package main
+package prove
 
 import (
 	"errors"
@@ -19,6 +19,8 @@ type proof struct {
 	*prober
 	promise *promise
 	lasts   time.Duration
+	name    string // of the limit
+	stays   func(*proof) error
 	tell    func(*attack)
 
 	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not soon
@@ -67,8 +69,8 @@ func (p *proof) endUS() int64 { return p.lasts.Microseconds() }
 // decided.
 const switchMarginUS = 2_000_000
 
-// stays is an error if a schedule gives the limit other numbers, since nowUS, before the run is over.
-func (p *proof) stays(l *limits.Limit, nowUS int64) error {
+// keepsItsNumbers is an error if a schedule gives the limit other numbers, since nowUS, before the run is over.
+func (p *proof) keepsItsNumbers(l *limits.Limit, nowUS int64) error {
 	beganUS := p.began.UnixMicro()
 	atUS := l.SwitchUS(nowUS, beganUS+p.endUS()+switchMarginUS)
 	if atUS == 0 {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // account tries each command that authz and its scripts need, by itself, since a script stops at the
 // first that is denied.
-func (d *doctor) account() {
+func (d *Doctor) account() {
 	text, log := d.key("account", "text"), d.key("account", "log")
 	take := redisscripts.Take()
 	commands := [][]any{ // in the order of README.md
@@ -33,12 +33,12 @@ func (d *doctor) account() {
 		{"zremrangebyscore", log, "0", "1"},
 		{"pexpire", text, "60000"},
 	}
-	if d.redis.IsCluster() {
+	if d.Redis.IsCluster() {
 		commands = append(commands, []any{"cluster", "slots"}, []any{"asking"})
 	}
 	missing := ""
 	for _, words := range commands {
-		_, err := d.do(words...)
+		_, err := d.Do(words...)
 		switch lack := d.lacks(words, err); {
 		case lack == "" || strings.Contains(missing+" ", lack+" "):
 		case lack[1] == '~':
@@ -53,27 +53,27 @@ func (d *doctor) account() {
 		d.wrong("account", "may not do all that is needed, want%s", missing)
 		return
 	}
-	d.well("account", "may do all that is needed with keys that begin with %s:", d.RedisPrefix)
+	d.well("account", "may do all that is needed with keys that begin with %s:", d.Prefix)
 }
 
 // news says what a cluster's nodes may not tell. It is not needed as long as all of them know the same.
-func (d *doctor) news() {
-	if !d.redis.IsCluster() {
+func (d *Doctor) news() {
+	if !d.Redis.IsCluster() {
 		return
 	}
-	if _, err := d.do("cluster", "info"); store.Kind(err) == "noperm" {
+	if _, err := d.Do("cluster", "info"); store.Kind(err) == "noperm" {
 		d.unknown("cluster", "how new the news of a node is could not be looked at, want +cluster|info: "+
 			"one that was cut off is believed like the others about who has which slots, and clients may be counted at both for seconds")
 	}
 }
 
 // lacks is the rule of an ACL that would have allowed a command, after a space.
-func (d *doctor) lacks(words []any, err error) string {
+func (d *Doctor) lacks(words []any, err error) string {
 	switch {
 	case store.Kind(err) != "noperm":
 		return ""
 	case strings.Contains(err.Error(), "access"): // a key
-		return " ~" + d.RedisPrefix + ":*"
+		return " ~" + d.Prefix + ":*"
 	case words[0] == "script" || words[0] == "cluster":
 		return fmt.Sprint(" +", words[0], "|", words[1])
 	}
@@ -82,7 +82,7 @@ func (d *doctor) lacks(words []any, err error) string {
 
 // scripts tries each script: that it can be loaded, and that it charges, refuses, and charges again when
 // the time has come.
-func (d *doctor) scripts() {
+func (d *Doctor) scripts() {
 	var said findings
 	for _, s := range redisscripts.All() {
 		text := "not tried, since without +pexpire what they write would stay for ever"
@@ -100,8 +100,8 @@ func (d *doctor) scripts() {
 			d.wrong("scripts", "%s: %s", names, text)
 		}
 	}
-	if _, err := d.do("script", "load", redisscripts.Take().Text); err != nil && store.Kind(err) != "noperm" {
-		d.wrong("scripts", "SCRIPT LOAD: %s; each script is sent whenever Redis does not know it", advice(err))
+	if _, err := d.Do("script", "load", redisscripts.Take().Text); err != nil && store.Kind(err) != "noperm" {
+		d.wrong("scripts", "SCRIPT LOAD: %s; each script is sent whenever Redis does not know it", Advice(err))
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *findings) add(name, text string) {
 }
 
 // try says what is wrong with a script, "" for nothing.
-func (d *doctor) try(s redisscripts.Script) string {
+func (d *Doctor) try(s redisscripts.Script) string {
 	ask := d.single(s)
 	if s.Name == redisscripts.Take().Name {
 		ask = d.take()
@@ -135,7 +135,7 @@ func (d *doctor) try(s redisscripts.Script) string {
 		peek := step.nowUS == 0 // and by Redis's own clock
 		admitted, err := ask(step.nowUS, peek)
 		if err != nil {
-			return advice(err)
+			return Advice(err)
 		}
 		if admitted != step.want && !peek {
 			return "what was charged is not found again: is this several servers that do not share their data?"
@@ -158,15 +158,15 @@ func oneASecond(algorithm limits.Algorithm) *limits.Limit {
 }
 
 // take asks the script take as the service does, for a limit of each algorithm.
-func (d *doctor) take() func(nowUS int64, peek bool) (bool, error) {
+func (d *Doctor) take() func(nowUS int64, peek bool) (bool, error) {
 	checks := d.checks("take")
 	return func(nowUS int64, peek bool) (bool, error) {
-		results, err := d.redis.Take(context.Background(), nowUS, checks, peek, nil)
+		results, err := d.Redis.Take(context.Background(), nowUS, checks, peek, nil)
 		return !slices.ContainsFunc(results, func(r store.Result) bool { return !r.Allowed }), err
 	}
 }
 
-func (d *doctor) checks(limit string) (checks []limits.Check) {
+func (d *Doctor) checks(limit string) (checks []limits.Check) {
 	for _, algorithm := range limits.Algorithms {
 		l := oneASecond(algorithm)
 		checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(d.key(limit, algorithm.Code())), Cost: 1})
@@ -175,7 +175,7 @@ func (d *doctor) checks(limit string) (checks []limits.Check) {
 }
 
 // single asks the script of one algorithm as anybody may.
-func (d *doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (bool, error) {
+func (d *Doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (bool, error) {
 	key, burst := d.key("single", s.Name), 0
 	if s.Name == limits.TokenBucket.String() {
 		burst = 1
@@ -186,9 +186,9 @@ func (d *doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (boo
 			asked = 1
 		}
 		args := []any{"1", key, "1", "1000000", burst, "1", nowUS, asked}
-		reply, err := d.do(append([]any{"evalsha", s.SHA}, args...)...)
+		reply, err := d.Do(append([]any{"evalsha", s.SHA}, args...)...)
 		if store.Kind(err) == "noscript" {
-			reply, err = d.do(append([]any{"eval", s.Text}, args...)...)
+			reply, err = d.Do(append([]any{"eval", s.Text}, args...)...)
 		}
 		numbers, ok := reply.([]any)
 		if err == nil && (!ok || len(numbers) != 4) {
@@ -198,9 +198,9 @@ func (d *doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (boo
 	}
 }
 
-// advice is what Redis said, and what would be right.
-func advice(err error) string {
-	text := inShort(err)
+// Advice is what Redis said, and what would be right.
+func Advice(err error) string {
+	text := InShort(err)
 	switch store.Kind(err) {
 	case "readonly":
 		return "this is a replica, want its master: " + text
@@ -222,7 +222,7 @@ func advice(err error) string {
 }
 
 // speed says how long a check takes.
-func (d *doctor) speed() {
+func (d *Doctor) speed() {
 	const n = 20
 	ask := d.take()
 	var took []time.Duration
@@ -234,9 +234,9 @@ func (d *doctor) speed() {
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
-	if slowest := took[n-1]; slowest > d.RedisTimeout {
-		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.RedisTimeout)
+	if slowest := took[n-1]; slowest > d.Timeout {
+		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.Timeout)
 	} else {
-		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.RedisTimeout)
+		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.Timeout)
 	}
 }

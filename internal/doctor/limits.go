@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // limits tries the numbers of each limit, and of all in one request, and charges nothing. Whether their
 // scripts can charge has been tried.
-func (d *doctor) limits(set *limits.Set) {
+func (d *Doctor) limits(set *limits.Set) {
 	var said findings
 	checks, identities := d.checksOf(set)
 	for i := range checks {
@@ -31,9 +31,9 @@ func (d *doctor) limits(set *limits.Set) {
 	}
 	switch {
 	case !fine:
-	case d.RedisTimeout >= longestAnswer && slices.ContainsFunc(set.Limits(), decision.Holds):
-		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", longestAnswer)
-	case d.redis.IsCluster() && identities > 1:
+	case d.Timeout >= decision.LongestAnswer && slices.ContainsFunc(set.Limits(), decision.Holds):
+		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", decision.LongestAnswer)
+	case d.Redis.IsCluster() && identities > 1:
 		d.well("limits", "%d, on %d identities: a request that meets several of these may need a call in each of their slots, "+
 			"to peek and then to charge", len(set.Limits()), identities)
 	default:
@@ -43,7 +43,7 @@ func (d *doctor) limits(set *limits.Set) {
 
 // checksOf is a check of each limit that Redis is asked about, in slots as a client's would be: those with
 // the same key are together. It says how many such keys there are.
-func (d *doctor) checksOf(set *limits.Set) (checks []limits.Check, identities int) {
+func (d *Doctor) checksOf(set *limits.Set) (checks []limits.Check, identities int) {
 	tags := map[string]int{}
 	for _, l := range set.Limits() {
 		if l.Rate.Unlimited || l.Rate.Count == 0 {
@@ -56,26 +56,26 @@ func (d *doctor) checksOf(set *limits.Set) (checks []limits.Check, identities in
 		if _, ok := tags[parts]; !ok {
 			tags[parts] = len(tags)
 		}
-		key := fmt.Sprintf("%s:%s:{%s-%d}:%s:%s", d.RedisPrefix, redisscripts.Version, d.name, tags[parts], l.Name, l.Algorithm.Code())
+		key := fmt.Sprintf("%s:%s:{%s-%d}:%s:%s", d.Prefix, redisscripts.Version, d.name, tags[parts], l.Name, l.Algorithm.Code())
 		checks = append(checks, limits.Check{Limit: l, Rate: &l.Rate, Key: []byte(key), Cost: 1})
 	}
 	return checks, len(tags)
 }
 
 // tryLimit says what is wrong with one, "" for nothing.
-func (d *doctor) tryLimit(check []limits.Check) string {
+func (d *Doctor) tryLimit(check []limits.Check) string {
 	if text := d.broken[check[0].Limit.Algorithm.String()]; text != "" {
 		return text
 	}
 	return d.peek(check)
 }
 
-func (d *doctor) peek(checks []limits.Check) string {
+func (d *Doctor) peek(checks []limits.Check) string {
 	if len(checks) == 0 {
 		return ""
 	}
-	if _, err := d.redis.Take(context.Background(), 0, checks, true, nil); err != nil {
-		return advice(err)
+	if _, err := d.Redis.Take(context.Background(), 0, checks, true, nil); err != nil {
+		return Advice(err)
 	}
 	return ""
 }

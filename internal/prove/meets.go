@@ -1,42 +1,41 @@
-package main
+package prove
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"net/netip"
 	"slices"
 
-	"github.com/valyala/fasthttp"
-
 	"authz/internal/explain"
-	"authz/internal/route"
 	"authz/limits"
 )
 
-// meets is an error if the limit does not count what the run would send, or not by its own numbers, as far as the
+// Meets is an error if the limit does not count what the run would send, or not by its own numbers, as far as the
 // limits file tells: through a site nobody here knows the client's address and the zone.
-func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
-	var q request
-	if f := f.asked(set, nowUS, &q); f != flawless {
-		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.attrs.Method, q.values[route.Target])
+func (f *Options) Meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
+	var m limits.Match
+	q := f.asked()
+	readable, err := q.Match(set, nowUS, &m)
+	switch {
+	case err != nil:
+		return err
+	case !readable:
+		return fmt.Errorf("no limit meets %s %s: nginx answers 400 to it", q.Method, q.URI)
 	}
-	set.Match(&q.attrs, &q.match)
-	what := fmt.Sprintf("%s %s of host %s", q.attrs.Method, q.attrs.Path, q.attrs.Host)
-	i := slices.IndexFunc(q.match.Checks, func(c limits.Check) bool { return c.Limit == l })
-	switch m := &q.match; {
+	path, _, _ := limits.Target(nil, []byte(q.URI))
+	what := fmt.Sprintf("%s %s of host %s", q.Method, path, q.Host)
+	i := slices.IndexFunc(m.Checks, func(c limits.Check) bool { return c.Limit == l })
+	switch {
 	case i < 0 && !f.Direct && dependsOnClient(set, l.Name, m.Rule):
 		return nil
 	case i < 0 && m.Limit != nil:
-		return fmt.Errorf("limit.%s blocks %s: %s; see --header and --vary", m.Rule, what, explain.Absent(m.Limit, m))
+		return fmt.Errorf("limit.%s blocks %s: %s; see --header and --vary", m.Rule, what, explain.Absent(m.Limit, &m))
 	case i < 0 && m.Rule != "":
 		return fmt.Errorf("%s.%s decides %s, and no limit counts it; see authz explain", m.Verdict, m.Rule, what)
 	case i < 0 && slices.Contains(m.Missing, l):
-		return fmt.Errorf("limit.%s does not count %s: %s; see --header and --vary", l.Name, what, explain.Absent(l, m))
+		return fmt.Errorf("limit.%s does not count %s: %s; see --header and --vary", l.Name, what, explain.Absent(l, &m))
 	case i < 0:
 		return fmt.Errorf("limit.%s does not meet %s: want another --url, --method or --header; see authz explain", l.Name, what)
 	}
-	c := &q.match.Checks[i]
+	c := &m.Checks[i]
 	if rate, _ := l.InForce(nowUS); c.Rate != rate {
 		return fmt.Errorf("an override gives %s %s: want another key, or the override's numbers as --rate and --burst", c.Identity(), c.Rate)
 	}
@@ -46,23 +45,31 @@ func (f *proveCmd) meets(set *limits.Set, l *limits.Limit, nowUS int64) error {
 	return nil
 }
 
-// asked is what authz reads of a request of the run.
-func (f *proveCmd) asked(set *limits.Set, nowUS int64, q *request) flaw {
+// asked is what authz is told of a request of the run.
+func (f *Options) asked() *explain.Question {
 	b := newProber(f)
 	b.direct = true // as nginx would ask
-	var h fasthttp.RequestHeader
-	if err := h.Read(bufio.NewReader(bytes.NewReader(b.request(1).Header.Header()))); err != nil {
-		return badTarget
+	q := &explain.Question{Headers: map[string][]string{}}
+	for name, value := range b.request(1).Header.All() {
+		switch said := string(value); string(name) {
+		case "X-Original-Method":
+			q.Method = said
+		case "X-Original-Uri":
+			q.URI = said
+		case "X-Original-Host":
+			q.Host = said
+		case "X-Real-Ip":
+			q.IP = said
+		case "X-Authz-Zone":
+			q.Zone = said
+		default:
+			q.Headers[string(name)] = append(q.Headers[string(name)], said)
+		}
 	}
-	q.rules = &rules{set: set}
-	q.rules.readings[0] = readingOf(&route.All[0], set)
-	q.read(&h, 0, true)
-	why, _ := q.resolve(new(limits.Prefixes))
-	q.attrs.NowUS = nowUS
 	if !f.Direct {
-		q.attrs.IP, q.attrs.Zone = netip.Addr{}, nil
+		q.IP, q.Zone = "", ""
 	}
-	return why
+	return q
 }
 
 // dependsOnClient says whether the limit, or the allow or deny rule, asks for the client's address or the zone.

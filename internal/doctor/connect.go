@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"crypto/tls"
@@ -15,8 +15,8 @@ import (
 )
 
 // whyNot says why there is no connection: an error, or what the other side speaks instead.
-func (d *doctor) whyNot(err error) string {
-	scheme, _, _ := strings.Cut(d.Redis, "://")
+func (d *Doctor) whyNot(err error) string {
+	scheme, _, _ := strings.Cut(d.URL, "://")
 	silent := store.Kind(err) == "timeout"
 	for _, addr := range d.addresses() {
 		switch {
@@ -26,21 +26,21 @@ func (d *doctor) whyNot(err error) string {
 			return "the server speaks no TLS, want redis://"
 		}
 	}
-	text := inShort(err)
+	text := InShort(err)
 	switch {
-	case silent && d.RedisTimeout < firstPatience:
-		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.RedisTimeout, firstPatience, text)
+	case silent && d.Timeout < FirstPatience:
+		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.Timeout, FirstPatience, text)
 	case silent:
-		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.RedisTimeout, text)
+		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.Timeout, text)
 	}
-	if never := neverWorks(err); never != "" {
+	if never := NeverWorks(err); never != "" {
 		return never + ": " + text
 	}
 	return text
 }
 
-// neverWorks says why the Redis that has answered with err can never serve, "" if it may yet.
-func neverWorks(err error) string {
+// NeverWorks says why the Redis that has answered with err can never serve, "" if it may yet.
+func NeverWorks(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "cluster support disabled"):
 		return "the server is no node of a cluster, want one address and a URL without cluster"
@@ -64,8 +64,8 @@ var (
 )
 
 // emptyFile names a file that ought to have a password, and has none.
-func (d *doctor) emptyFile() string {
-	for _, file := range []string{d.RedisPasswordFile, d.RedisSentinelPasswordFile} {
+func (d *Doctor) emptyFile() string {
+	for _, file := range d.PasswordFiles {
 		if text, err := os.ReadFile(file); err == nil && len(strings.TrimRight(string(text), "\r\n")) == 0 {
 			return ", and " + file + " is empty"
 		}
@@ -74,8 +74,8 @@ func (d *doctor) emptyFile() string {
 }
 
 // addresses are the hosts of the URL with their ports.
-func (d *doctor) addresses() (addrs []string) {
-	u, err := url.Parse(d.Redis)
+func (d *Doctor) addresses() (addrs []string) {
+	u, err := url.Parse(d.URL)
 	if err != nil || u.Host == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package prove
 
 import (
 	"crypto/tls"
@@ -57,7 +57,7 @@ type prober struct {
 	atRandom bool // the keys are addresses of our own choice
 }
 
-func newProber(f *proveCmd) *prober {
+func newProber(f *Options) *prober {
 	b := &prober{target: f.target, direct: f.Direct, method: f.Method, header: f.headers, vary: f.varied, began: time.Now()}
 	dialer := net.Dialer{Timeout: proveTimeout}
 	b.client = fasthttp.HostClient{

@@ -1,4 +1,4 @@
-package main
+package prove
 
 import (
 	"fmt"
@@ -236,8 +236,8 @@ func (p *promise) held(j *judgment) string {
 	return text
 }
 
-// write tells it to people; the attacks have been told.
-func (r *report) write(out io.Writer) {
+// Write tells it to people; the attacks have been told.
+func (r *report) Write(out io.Writer) {
 	fmt.Fprintf(out, "answers   %s\n", list(r.Answers))
 	if r.Most > 0 {
 		fmt.Fprintf(out, "\nthe fullest %s: %d admitted within %s, # admitted, - refused\n%s\n", human.Micros(r.Timeline.SliceUS*pictureSlices), r.Most, human.Micros(r.WithinUS), r.Timeline)
