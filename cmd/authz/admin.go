@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,11 +17,32 @@ import (
 // An admin is what the admin listener shows to operators, and lets them do.
 type admin struct {
 	*service
-	buckets    buckets // but for the limits, which are those in force
-	draining   func() bool
-	storeState func(context.Context) (text string, well bool)
+	buckets buckets // but for the limits, which are those in force
 
 	guard
+}
+
+// newAdmin is an admin of a service. Whoever has the token of tokenFile may change something, or on a unix socket whoever
+// may write to it.
+func newAdmin(s *service, prefix, tokenFile string, unix bool) *admin {
+	return &admin{service: s,
+		buckets: buckets{memory: s.stores.memory, redis: s.stores.redis, epoch: epochKey(prefix), log: s.log},
+		guard:   guard{tokenFile: tokenFile, unix: unix, denied: s.metrics.adminDenied, log: s.log}}
+}
+
+// serve serves it on a listener.
+func (a *admin) serve(l net.Listener) *http.Server {
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+		a.loopback = tcp.IP.IsLoopback()
+	}
+	server := a.server()
+	a.service.log.Info("listening", "for", "admin", "addr", address(l))
+	go func() {
+		if err := server.Serve(&boundedListener{Listener: l, max: mostAdminConns}); !errors.Is(err, http.ErrServerClosed) {
+			a.service.log.Error("the admin listener has ended", "error", err.Error())
+		}
+	}()
+	return server
 }
 
 // handler is all of its routes. What changes something, or shows keys, is guarded.
@@ -30,12 +50,12 @@ func (a *admin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if a.draining() {
+		if a.draining.Load() {
 			http.Error(w, strings.TrimSpace(drainingText), http.StatusServiceUnavailable)
 			return
 		}
 		// A store that is down is no reason to send nobody here: on_error answers.
-		state, _ := a.storeState(r.Context())
+		state, _ := a.state(r.Context())
 		fmt.Fprintf(w, readyText+"%s\n", state)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))

@@ -41,6 +41,10 @@ type service struct {
 	warned  warned
 	outage  outage
 
+	reloader *reloader
+	stores   stores
+	draining atomic.Bool // it ends
+
 	requests sync.Pool
 }
 

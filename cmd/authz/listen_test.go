@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -69,7 +68,7 @@ func TestAnAddressThatIsNoneIsNamed(t *testing.T) {
 		s := newService(slog.New(slog.DiscardHandler))
 		_, err := f.listen(s.log)
 		if len(f.Listen) == 0 {
-			_, err = f.serveAdmin(s, new(stores), new(atomic.Bool))
+			_, err = f.serveAdmin(s)
 		}
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"authz/internal/buildinfo"
+	"authz/store"
 )
 
 // shown is the lines of /metrics that begin with one of these.
@@ -162,10 +163,9 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 		t.Errorf("loaded at %v (%v), want a time from %v on", at, err, before)
 	}
 
-	serve := serveCmd{MemoryBuckets: 100}
 	log, out := lines()
 	s.log = log
-	if _, err := serve.openStores(s); err != nil {
+	if err := s.openStores(&serviceOptions{MemoryBuckets: 100}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "level=INFO msg=\"no --redis: counts are this process's own, and lost when it ends\" memory_buckets=100\n"; out.String() != want {
@@ -192,8 +192,8 @@ func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 
 func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 	s := serviceFor(t, tokens)
-	draining := false
-	admin := (&admin{service: s, draining: func() bool { return draining }, storeState: func(context.Context) (string, bool) { return "redis, no answer: timeout", false }}).server()
+	s.stores.redis = deadRedis(t)
+	admin := (&admin{service: s}).server()
 	check := func(method, path string, wantStatus int, wantBody string) {
 		t.Helper()
 		w := httptest.NewRecorder()
@@ -208,7 +208,22 @@ func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 	check("GET", "/readyz", 200, "serving\nstore: redis, no answer: timeout\n")
 	check("POST", "/readyz", 405, "Method Not Allowed\n")
 	check("GET", "/nginx", 404, "404 page not found\n")
-	draining = true
+	s.draining.Store(true)
 	check("GET", "/healthz", 200, "ok\n")
 	check("GET", "/readyz", 503, "draining\n")
+}
+
+// deadRedis is a Redis that never answers.
+func deadRedis(t *testing.T) store.Redis {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis, err := store.OpenRedis(store.RedisOptions{URL: "redis://" + l.Addr().String(), Timeout: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { redis.Close(); l.Close() })
+	return redis
 }

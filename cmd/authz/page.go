@@ -194,7 +194,7 @@ func (a *admin) render(w http.ResponseWriter, status int, s *pageView) {
 func (a *admin) show(r *http.Request) *pageView {
 	now := time.Now()
 	s := &pageView{Version: buildinfo.Text(), Now: now.UTC().Format(time.RFC3339), WantsToken: !a.unix}
-	s.Store, s.StoreIsWell = a.storeState(r.Context())
+	s.Store, s.StoreIsWell = a.state(r.Context())
 	if a.buckets.redis != nil {
 		if s.Breaker = "closed"; a.buckets.redis.Unreachable() != nil {
 			s.Breaker = "open: Redis is not asked, on_error decides"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"net/url"
@@ -43,7 +42,7 @@ func TestAPastedRequestIsRead(t *testing.T) {
 
 func TestThePageIsNothingButItself(t *testing.T) {
 	s := serviceFor(t, tokens)
-	a := &admin{service: s, storeState: func(context.Context) (string, bool) { return "memory", true }}
+	a := &admin{service: s}
 	for _, path := range []string{"/", "/page.css", "/page.js"} {
 		w := httptest.NewRecorder()
 		a.handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -75,7 +74,7 @@ func TestAPastedRequestIsExplainedWithItsBuckets(t *testing.T) {
 		key       = []
 		algorithm = "fixed_window"
 		rate      = "0/s"`)
-	a := &admin{service: s, storeState: func(context.Context) (string, bool) { return "memory", true }, buckets: buckets{memory: s.store.(*store.Memory)}}
+	a := &admin{service: s, buckets: buckets{memory: s.store.(*store.Memory)}}
 	page := func(path string, form url.Values) string {
 		t.Helper()
 		r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))

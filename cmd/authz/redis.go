@@ -40,12 +40,12 @@ func (f *redisFlags) open(turned func(server string, err error), sent func(reque
 		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
 }
 
-// place is where counts are kept, for the log.
-func (f *redisFlags) place() []any {
+// opener is open, nil without --redis.
+func (f *redisFlags) opener() func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) {
 	if f.Redis == "" {
-		return []any{"store", "memory"}
+		return nil
 	}
-	return []any{"store", "redis", "redis", store.Redacted(f.Redis)}
+	return f.open
 }
 
 // doctor is for a doctor who looks at it.

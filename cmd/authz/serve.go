@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -11,13 +10,9 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
-	"authz/internal/monotonic"
 	"authz/redisscripts"
 )
 
@@ -77,10 +72,6 @@ func (f *serveCmd) Validate() (err error) {
 	return f.redisFlags.Validate()
 }
 
-func (f *serveCmd) style() headerStyle {
-	return headerStyle{ietf: f.Headers != "legacy", legacy: f.Headers != "ietf", retryAfterMax: int64(f.RetryAfterMax / time.Second)}
-}
-
 // Run serves until SIGTERM or SIGINT. Whoever reads the log as JSON finds there too why it did not.
 func (f *serveCmd) Run(c *console) error {
 	signal.Ignore(syscall.SIGPIPE) // else a log whose reader has gone would end the process
@@ -98,27 +89,17 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	if err := redisscripts.Verify(); err != nil {
 		return err
 	}
-	s := newService(log)
-	s.metrics.watchTotal("authz_log_lines_lost_total", "Log lines that could not be written: they came faster than they were read, or their reader has gone.",
-		func() float64 { return float64(queue.total.Load()) })
-	s.peers, s.style, s.heldMax = f.peers, f.style(), f.HeldMax
-	if f.LogRefusals {
-		s.refused = newRefusedKeys(log)
-	}
-
-	r := &reloader{service: s, prefix: f.RedisPrefix, paths: f.Limits, log: log}
-	if err := r.open(); err != nil {
-		return err
-	}
-	defer r.files.Close()
-	if err := r.load(); err != nil {
-		return err
-	}
-	stores, err := f.openStores(s)
+	s, err := startService(serviceOptions{
+		Log: log, LostLines: queue.lostLines,
+		Limits: f.Limits, Prefix: f.RedisPrefix,
+		Peers: f.peers, IETF: f.Headers != "legacy", Legacy: f.Headers != "ietf", RetryAfterMax: f.RetryAfterMax,
+		HeldMax: f.HeldMax, RefusalsMax: f.RefusalsMax, MemoryBuckets: f.MemoryBuckets, LogRefusals: f.LogRefusals,
+		OpenRedis: f.opener(), Redis: f.doctor(f.RedisPrefix),
+	})
 	if err != nil {
 		return err
 	}
-	defer stores.close()
+	defer s.close()
 	listeners, err := f.listen(log)
 	for _, l := range listeners {
 		defer l.Close()
@@ -126,13 +107,14 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	if err != nil {
 		return err
 	}
-	var draining atomic.Bool
-	admin, err := f.serveAdmin(s, stores, &draining)
+	admin, err := f.serveAdmin(s)
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
-	return f.run(s, r, listeners, &draining)
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	return s.run(stop, cancel, listeners) // a second signal ends the process at once
 }
 
 // listen opens all of --listen. Those that are open are returned with the error of one that is not.
@@ -148,51 +130,11 @@ func (f *serveCmd) listen(log *slog.Logger) (listeners []net.Listener, err error
 	return listeners, nil
 }
 
-// run answers until a signal says that it is enough.
-func (f *serveCmd) run(s *service, r *reloader, listeners []net.Listener, draining *atomic.Bool) error {
-	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer cancel()
-	defer r.start(stop)()
-	go s.refused.watch(stop)
-	go s.history.watch(stop, s)
-	server := s.server()
-	broken := make(chan error, len(listeners))
-	for _, l := range listeners {
-		go func() { broken <- server.Serve(l) }() // until l is closed
-	}
-	s.log.Info("serving", append([]any{"limits", len(s.rules.Load().set.Limits())}, f.place()...)...)
-	select {
-	case err := <-broken:
-		return fmt.Errorf("no more checks can be answered: %w", err)
-	case <-stop.Done():
-	}
-	cancel() // a second signal ends the process at once
-	draining.Store(true)
-	s.log.Info("draining")
-	drain(server, s.log)
-	s.refused.end(monotonic.Now())
-	return nil
-}
-
-// drain answers what is under way. Who connects and sends nothing could keep it from ending until its
-// read timeout; the end comes within 5 seconds whatever they do.
-func drain(server *fasthttp.Server, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
-	defer cancel()
-	if err := server.ShutdownWithContext(ctx); err != nil {
-		log.Warn("connections closed that had not ended", "error", err.Error())
-	}
-	log.Info("stopped")
-}
-
 // serveAdmin listens for operators, unless --admin is empty.
-func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool) (*http.Server, error) {
-	a := &admin{service: s, draining: draining.Load, storeState: stores.state,
-		buckets: buckets{memory: stores.memory, redis: stores.redis, epoch: epochKey(f.RedisPrefix), log: s.log},
-		guard:   guard{tokenFile: f.AdminTokenFile, unix: strings.HasPrefix(f.Admin, "unix:"), denied: s.metrics.adminDenied, log: s.log}}
-	server := a.server()
+func (f *serveCmd) serveAdmin(s *service) (*http.Server, error) {
+	a := newAdmin(s, f.RedisPrefix, f.AdminTokenFile, strings.HasPrefix(f.Admin, "unix:"))
 	if f.Admin == "" {
-		return server, nil
+		return a.server(), nil
 	}
 	if f.AdminTokenFile != "" {
 		if _, err := readToken(f.AdminTokenFile); err != nil {
@@ -203,22 +145,5 @@ func (f *serveCmd) serveAdmin(s *service, stores *stores, draining *atomic.Bool)
 	if err != nil {
 		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
 	}
-	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
-		a.loopback = tcp.IP.IsLoopback()
-	}
-	s.log.Info("listening", "for", "admin", "addr", address(l))
-	go func() {
-		if err := server.Serve(&boundedListener{Listener: l, max: mostAdminConns}); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the admin listener has ended", "error", err.Error())
-		}
-	}()
-	return server, nil
-}
-
-func newService(log *slog.Logger) *service {
-	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}, refused: newRefusedKeys(nil)}
-	s.requests.New = func() any { return new(request) }
-	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
-		func() float64 { return float64(s.held.Load()) })
-	return s
+	return a.serve(l), nil
 }

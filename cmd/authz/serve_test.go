@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -28,14 +27,14 @@ func parsed(t *testing.T, args ...string) *serveCmd {
 
 func TestServeHasTheDefaultsThatItPromises(t *testing.T) {
 	f := parsed(t)
-	got := fmt.Sprintln(f.Limits, f.RedisPrefix, f.Listen, fmt.Sprintf("%#o", f.SocketMode), f.Admin, f.TrustedProxies, f.style(), f.HeldMax,
+	got := fmt.Sprintln(f.Limits, f.RedisPrefix, f.Listen, fmt.Sprintf("%#o", f.SocketMode), f.Admin, f.TrustedProxies, f.Headers, f.RetryAfterMax, f.HeldMax,
 		f.MemoryBuckets, f.RedisTimeout, f.LogFormat, f.LogLevel)
-	if want := "[a.toml] authz [127.0.0.1:7429] 0660 127.0.0.1:7430 [127.0.0.0/8 ::1 unix] {true false 0} 10000 1000000 50ms text INFO\n"; got != want {
+	if want := "[a.toml] authz [127.0.0.1:7429] 0660 127.0.0.1:7430 [127.0.0.0/8 ::1 unix] ietf 0s 10000 1000000 50ms text INFO\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	f = parsed(t, "--limits=b,c.toml", "--retry-after-max=60s", "--trusted-proxies=10.0.0.1", "--trusted-proxies=unix")
-	got = fmt.Sprintln(f.Limits, len(f.Limits), f.style(), f.TrustedProxies, f.peers.unix)
-	if want := "[a.toml b,c.toml] 2 {true false 60} [10.0.0.1 unix] true\n"; got != want {
+	got = fmt.Sprintln(f.Limits, len(f.Limits), f.Headers, f.RetryAfterMax, f.TrustedProxies, f.peers.unix)
+	if want := "[a.toml b,c.toml] 2 ietf 1m0s [10.0.0.1 unix] true\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
@@ -84,28 +83,6 @@ func TestThePasswordOfRedisComesFromWhereItMay(t *testing.T) {
 	check("bob env")
 	t.Setenv("AUTHZ_REDIS_PASSWORD", "")
 	check("bob file", "--redis-password-file="+writeFile(t, "password", "file\n"))
-}
-
-func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
-	check := func(toml, timeout, want string) {
-		t.Helper()
-		s := serviceFor(t, toml)
-		log, out := lines()
-		s.log, s.outage.log = log, slog.New(slog.DiscardHandler) // Redis is not there
-		stores, err := parsed(t, "--redis=unix://"+filepath.Join(t.TempDir(), "none"), "--redis-timeout="+timeout).openStores(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stores.close()
-		if out.String() != want {
-			t.Errorf("--redis-timeout=%s: logged\n%swant\n%s", timeout, out, want)
-		}
-	}
-	const warning = "level=WARN msg=\"--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than 950ms\" redis_timeout=950ms\n"
-	check(leaky, "950ms", warning)
-	check(leaky, "949ms", "")
-	check(leaky+"\nmode = \"shadow\"", "950ms", "")
-	check(tokens, "950ms", "")
 }
 
 // serveHere runs this binary's serve until the test ends, and returns the socket that it listens on.

@@ -12,25 +12,47 @@ import (
 type stores struct {
 	memory *store.Memory
 	redis  store.Redis // nil: none
-	state  func(context.Context) (text string, well bool)
+	place  []any       // for the log
 	close  func()
 }
 
 // openStores gives the service its stores.
-func (f *serveCmd) openStores(s *service) (*stores, error) {
-	memory := store.NewMemory(f.MemoryBuckets)
+func (s *service) openStores(o *serviceOptions) error {
+	memory := store.NewMemory(o.MemoryBuckets)
 	s.local = memory
 	s.metrics.watch("authz_memory_buckets", "Buckets that the in-memory store keeps.", func() float64 { return float64(memory.Len()) })
 	s.metrics.watchTotal("authz_memory_buckets_dropped_total", "Buckets in use that the in-memory store dropped to make room: more of them than --memory-buckets are in use.",
 		func() float64 { return float64(memory.Dropped()) })
-	if f.Redis == "" {
+	if o.OpenRedis == nil {
 		s.store = memory
-		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", f.MemoryBuckets)
-		return &stores{memory: memory, state: func(context.Context) (string, bool) { return "memory", true }, close: func() {}}, nil
+		s.log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", o.MemoryBuckets)
+		s.stores = stores{memory: memory, place: []any{"store", "memory"}, close: func() {}}
+		return nil
 	}
+	if o.Redis.Timeout >= decision.LongestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), decision.Holds) {
+		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+decision.LongestAnswer.String(),
+			"redis_timeout", o.Redis.Timeout)
+	}
+	watching, end := context.WithCancel(context.Background())
+	redis, err := s.openRedis(watching, o)
+	if err != nil {
+		end()
+		return err
+	}
+	s.store = redis
+	if o.RefusalsMax > 0 {
+		s.remember(watching, o.RefusalsMax, redis, epochKey(o.Prefix))
+	}
+	s.stores = stores{memory: memory, redis: redis, place: []any{"store", "redis", "redis", store.Redacted(o.Redis.URL)},
+		close: func() { end(); redis.Close() }}
+	return nil
+}
+
+// openRedis opens Redis, and has it watched as long as ctx lasts.
+func (s *service) openRedis(ctx context.Context, o *serviceOptions) (store.Redis, error) {
 	show := s.metrics.breakers()
 	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
-	redis, err := f.open(func(server string, err error) {
+	redis, err := o.OpenRedis(func(server string, err error) {
 		show(err != nil && err != store.ErrRetired)
 		if s.outage.turned(server, err); err == nil {
 			go inspect.look() // another Redis may be there now
@@ -39,31 +61,23 @@ func (f *serveCmd) openStores(s *service) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.store = redis
-	if f.RedisTimeout >= decision.LongestAnswer && slices.ContainsFunc(s.rules.Load().set.Limits(), decision.Holds) {
-		s.log.Warn("--redis-timeout leaves no time to hold the answers of leaky buckets, which nginx awaits for 1s: want less than "+decision.LongestAnswer.String(),
-			"redis_timeout", f.RedisTimeout)
-	}
-	o := f.doctor(f.RedisPrefix)
-	o.Redis = redis
-	inspect = newInspector(o, s)
-	watching, end := context.WithCancel(context.Background())
-	if err := inspect.begin(watching, &s.outage); err != nil {
-		end()
+	o.Redis.Redis = redis
+	inspect = newInspector(o.Redis, s)
+	if err := inspect.begin(ctx, &s.outage); err != nil {
 		redis.Close()
 		return nil, err
 	}
-	go s.outage.watch(watching, redis.Ping)
-	go inspect.watchEvictions(watching)
-	if f.RefusalsMax > 0 {
-		s.remember(watching, f.RefusalsMax, redis, epochKey(f.RedisPrefix))
-	}
-	return &stores{memory: memory, redis: redis, state: func(ctx context.Context) (string, bool) { return s.stateOf(ctx, redis) },
-		close: func() { end(); redis.Close() }}, nil
+	go s.outage.watch(ctx, redis.Ping)
+	go inspect.watchEvictions(ctx)
+	return redis, nil
 }
 
-// stateOf is what can be said of Redis now.
-func (s *service) stateOf(ctx context.Context, redis store.Redis) (text string, well bool) {
+// state is what can be said of the store now.
+func (s *service) state(ctx context.Context) (text string, well bool) {
+	redis := s.stores.redis
+	if redis == nil {
+		return "memory", true
+	}
 	err := redis.Unreachable()
 	if err == nil {
 		err = redis.Ping(ctx)

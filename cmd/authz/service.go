@@ -1,0 +1,111 @@
+package main
+
+import (
+	"authz/internal/doctor"
+	"authz/internal/monotonic"
+	"authz/limits"
+	"authz/store"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// serviceOptions are what a service is made of.
+type serviceOptions struct {
+	Log       *slog.Logger
+	LostLines func() int64 // lines of the log that could not be written
+
+	Limits []string // files and folders
+	Prefix string   // of keys in Redis
+
+	Peers         peers         // that are believed
+	IETF, Legacy  bool          // which rate-limit headers an answer has
+	RetryAfterMax time.Duration // whole seconds; 0: no bound
+
+	HeldMax       int64 // answers that leaky buckets hold at once
+	RefusalsMax   int   // that are remembered
+	MemoryBuckets int
+	LogRefusals   bool
+
+	OpenRedis func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) // nil: none
+	Redis     doctor.Options                                                                                                                             // but for the store
+}
+
+// startService makes a service that knows its limits and its stores. It is to be closed.
+func startService(o serviceOptions) (*service, error) {
+	s := newService(o.Log)
+	s.metrics.watchTotal("authz_log_lines_lost_total", "Log lines that could not be written: they came faster than they were read, or their reader has gone.",
+		func() float64 { return float64(o.LostLines()) })
+	s.peers, s.heldMax = o.Peers, o.HeldMax
+	s.style = headerStyle{ietf: o.IETF, legacy: o.Legacy, retryAfterMax: int64(o.RetryAfterMax / time.Second)}
+	if o.LogRefusals {
+		s.refused = newRefusedKeys(o.Log)
+	}
+	s.reloader = &reloader{service: s, prefix: o.Prefix, paths: o.Limits, log: o.Log}
+	if err := s.reloader.open(); err != nil {
+		return nil, err
+	}
+	err := s.reloader.load()
+	if err == nil {
+		err = s.openStores(&o)
+	}
+	if err != nil {
+		s.reloader.files.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends what startService began.
+func (s *service) close() {
+	s.stores.close()
+	s.reloader.files.Close()
+}
+
+// newService is a service without limits and stores.
+func newService(log *slog.Logger) *service {
+	s := &service{metrics: newMetrics(), log: log, outage: outage{log: log}, refused: newRefusedKeys(nil)}
+	s.requests.New = func() any { return new(request) }
+	s.metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
+		func() float64 { return float64(s.held.Load()) })
+	return s
+}
+
+// run answers until stop ends, and then ends; draining is called in between.
+func (s *service) run(stop context.Context, draining func(), listeners []net.Listener) error {
+	defer s.reloader.start(stop)()
+	go s.refused.watch(stop)
+	go s.history.watch(stop, s)
+	server := s.server()
+	broken := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { broken <- server.Serve(l) }() // until l is closed
+	}
+	s.log.Info("serving", append([]any{"limits", len(s.rules.Load().set.Limits())}, s.stores.place...)...)
+	select {
+	case err := <-broken:
+		return fmt.Errorf("no more checks can be answered: %w", err)
+	case <-stop.Done():
+	}
+	draining()
+	s.draining.Store(true)
+	s.log.Info("draining")
+	drain(server, s.log)
+	s.refused.end(monotonic.Now())
+	return nil
+}
+
+// drain answers what is under way. Who connects and sends nothing could keep it from ending until its
+// read timeout; the end comes within 5 seconds whatever they do.
+func drain(server *fasthttp.Server, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
+	defer cancel()
+	if err := server.ShutdownWithContext(ctx); err != nil {
+		log.Warn("connections closed that had not ended", "error", err.Error())
+	}
+	log.Info("stopped")
+}
