@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"authz/internal/buildinfo"
+	"authz/internal/testkit"
 	"authz/redisscripts"
 	"authz/store"
 )
@@ -38,14 +39,14 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 			t.Errorf("%v: got\n%s\nwant\n%s", args, got, want)
 		}
 	}
-	good, bad := writeFile(t, "good.toml", login), writeFile(t, "bad.toml", strings.ReplaceAll(login, "5/m", "5")+"brust = 3\n")
+	good, bad := testkit.WriteFile(t, "good.toml", login), testkit.WriteFile(t, "bad.toml", strings.ReplaceAll(login, "5/m", "5")+"brust = 3\n")
 	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides\n", good)
-	more := writeFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
+	more := testkit.WriteFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
 		"[override.b.\"10.0.0.1\"]\nrate = \"6/m\"\n[allow.a]\n[deny.a]\n[deny.b]\n")
 	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\n", good, more)
-	sale := writeFile(t, "sale.toml", "[schedule.login.sale]\nrate = \"50/m\"\ndays = [\"fri\"]\nzone = \"Europe/Berlin\"\n")
+	sale := testkit.WriteFile(t, "sale.toml", "[schedule.login.sale]\nrate = \"50/m\"\ndays = [\"fri\"]\nzone = \"Europe/Berlin\"\n")
 	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides, 1 schedule\n", good, sale)
-	empty := writeFile(t, "empty.toml", "")
+	empty := testkit.WriteFile(t, "empty.toml", "")
 	check("exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", empty)
 	if got := command(t, bad, "", "check", bad); !strings.HasPrefix(got, "exit 1\n:6: limit.login: rate = ") || strings.Count(got, "\n") != 3 {
 		t.Errorf("a file with two mistakes: got\n%s", got)
@@ -55,7 +56,7 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 }
 
 func TestUsageErrorsExit2(t *testing.T) {
-	file := writeFile(t, "limits.toml", login)
+	file := testkit.WriteFile(t, "limits.toml", login)
 	see := func(of, want string, args ...string) {
 		t.Helper()
 		if got := command(t, "", "", args...); got != "exit 2\nauthz: "+want+"; see "+of+" --help\n" {
@@ -85,7 +86,7 @@ func TestUsageErrorsExit2(t *testing.T) {
 }
 
 func TestExplainAnswersALineWithALine(t *testing.T) {
-	file := writeFile(t, "limits.toml", login+`
+	file := testkit.WriteFile(t, "limits.toml", login+`
 [limit.off]
 match     = { path = "/off" }
 key       = ["header:X-API-Key", "cookie:s"]
@@ -136,7 +137,7 @@ authz: explain: line 2: json: unknown field "url", want an object with method, h
 }
 
 func TestExplainSaysWhatCountsAtATime(t *testing.T) {
-	file := writeFile(t, "limits.toml", login+`
+	file := testkit.WriteFile(t, "limits.toml", login+`
 [schedule.login.sale]
 rate  = "50/m"
 from  = "2026-11-27T00:00"
@@ -171,7 +172,7 @@ rate = "7/m"
 }
 
 func TestExplainTellsPeople(t *testing.T) {
-	file := writeFile(t, "limits.toml", login+`
+	file := testkit.WriteFile(t, "limits.toml", login+`
 [limit.burst]
 match     = { path = "/login" }
 key       = ["host", "header:X-User"]
@@ -268,7 +269,7 @@ limit.plan: token_bucket, 100/10s, burst 100, cost 1, on_error local
 }
 
 func TestCompileBeginsWithTheVersion(t *testing.T) {
-	file := writeFile(t, "limits.toml", login)
+	file := testkit.WriteFile(t, "limits.toml", login)
 	got := command(t, "", "", "compile", file)
 	if !strings.HasPrefix(got, "exit 0\n{\"version\":\"") || !strings.Contains(got, `"login"`) {
 		t.Errorf("got\n%s", got)

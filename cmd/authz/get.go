@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/user"
 
+	"authz/internal/admin"
 	"authz/internal/doctor"
 	"authz/internal/plainjson"
+	"authz/internal/service"
 	"authz/redisscripts"
 )
 
@@ -19,7 +21,7 @@ type bucketFlags struct {
 	Limit string `arg:"" help:"Name of the limit."`
 	Key   string `arg:"" help:"Whose bucket: an address or value as requests have it, several parts joined by |, or the key as explain and top say it; \"\" for key = []."`
 
-	adminFlags
+	admin.Flags
 	Limits      []string `help:"Limits file, or folder of *.toml, with --redis; may be repeated." sep:"none" placeholder:"FILE|DIR"`
 	RedisPrefix string   `help:"What Redis keys begin with." default:"authz"`
 	redisFlags
@@ -33,7 +35,7 @@ func (f *bucketFlags) Validate() error {
 }
 
 // straight is the buckets in Redis, without a service.
-func (f *bucketFlags) straight(c *console) (b *buckets, end func(), err error) {
+func (f *bucketFlags) straight(c *console) (b *admin.Buckets, end func(), err error) {
 	if err := redisscripts.Verify(); err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +49,7 @@ func (f *bucketFlags) straight(c *console) (b *buckets, end func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &buckets{set: set, redis: redis, epoch: epochKey(f.RedisPrefix), log: new(logFlags).logger(c.err)}, func() { redis.Close() }, nil
+	return &admin.Buckets{Set: set, Redis: redis, Epoch: service.EpochKey(f.RedisPrefix), Log: new(logFlags).logger(c.err)}, func() { redis.Close() }, nil
 }
 
 type getCmd struct {
@@ -70,13 +72,13 @@ func (f *getCmd) Run(c *console) error {
 	if f.JSON {
 		return plainjson.NewEncoder(c.out).Encode(found)
 	}
-	found.write(c.out)
+	found.Write(c.out)
 	return nil
 }
 
-func (f *bucketFlags) get(c *console) (found bucket, err error) {
+func (f *bucketFlags) get(c *console) (found admin.Bucket, err error) {
 	if f.Redis == "" {
-		err = f.ask(http.MethodGet, "/bucket", url.Values{"limit": {f.Limit}, "key": {f.Key}}, &found)
+		err = f.Ask(http.MethodGet, "/bucket", url.Values{"limit": {f.Limit}, "key": {f.Key}}, &found)
 		return found, err
 	}
 	b, end, err := f.straight(c)
@@ -84,7 +86,7 @@ func (f *bucketFlags) get(c *console) (found bucket, err error) {
 		return found, err
 	}
 	defer end()
-	return b.look(context.Background(), f.Limit, f.Key)
+	return b.Look(context.Background(), f.Limit, f.Key)
 }
 
 type resetCmd struct {
@@ -108,9 +110,9 @@ func (f *resetCmd) Run(c *console) error {
 			return c.said("reset", err)
 		}
 		if f.JSON {
-			err = plainjson.NewEncoder(c.out).Encode(resetBucket{bucket: found})
+			err = plainjson.NewEncoder(c.out).Encode(admin.ResetBucket{Bucket: found})
 		} else {
-			found.write(c.out)
+			found.Write(c.out)
 			fmt.Fprintln(c.out, map[bool]string{true: "nothing was deleted: want --yes", false: "there is nothing to delete"}[found.Exists])
 		}
 		if err == nil && !found.Exists {
@@ -125,7 +127,7 @@ func (f *resetCmd) Run(c *console) error {
 	if f.JSON {
 		err = plainjson.NewEncoder(c.out).Encode(reset)
 	} else {
-		reset.write(c.out)
+		reset.Write(c.out)
 		fmt.Fprintln(c.out, map[bool]string{true: "deleted", false: "there was none; remembered refusals are forgotten"}[reset.Deleted])
 	}
 	if err == nil && !reset.Deleted {
@@ -134,9 +136,9 @@ func (f *resetCmd) Run(c *console) error {
 	return err
 }
 
-func (f *resetCmd) reset(c *console) (reset resetBucket, err error) {
+func (f *resetCmd) reset(c *console) (reset admin.ResetBucket, err error) {
 	if f.Redis == "" {
-		err = f.ask(http.MethodPost, "/reset", url.Values{"limit": {f.Limit}, "key": {f.Key}, "by": {operator()}}, &reset)
+		err = f.Ask(http.MethodPost, "/reset", url.Values{"limit": {f.Limit}, "key": {f.Key}, "by": {operator()}}, &reset)
 		return reset, err
 	}
 	b, end, err := f.straight(c)
@@ -144,7 +146,7 @@ func (f *resetCmd) reset(c *console) (reset resetBucket, err error) {
 		return reset, err
 	}
 	defer end()
-	return b.reset(context.Background(), f.Limit, f.Key, operator())
+	return b.Reset(context.Background(), f.Limit, f.Key, operator())
 }
 
 // operator is who runs this, for the audit line: as far as the machine knows.
@@ -159,7 +161,7 @@ func operator() string {
 
 // said ends a command: by 2 if the caller has said what is not there.
 func (c *console) said(command string, err error) error {
-	if errors.As(err, new(usageError)) {
+	if errors.As(err, new(admin.UsageError)) {
 		fmt.Fprintf(c.err, "authz: %s: %v\n", command, err)
 		return exit(2)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/testkit"
 	"authz/nginx"
 	"authz/nginx/lint"
 )
@@ -34,7 +35,7 @@ func TestLintFindsWhatTheVectorsSayAndNothingElse(t *testing.T) {
 		if names, ok := strings.CutPrefix(conf, "# limits: "); ok {
 			names, _, _ = strings.Cut(names, "\n")
 			key := `"` + strings.ReplaceAll(names, ", ", `", "`) + `"`
-			args = append(args, "--limits="+writeFile(t, "limits.toml", "[limit.t]\nkey = ["+key+"]\nmissing = \"skip\"\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"))
+			args = append(args, "--limits="+testkit.WriteFile(t, "limits.toml", "[limit.t]\nkey = ["+key+"]\nmissing = \"skip\"\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"))
 		}
 		code := 0
 		if want != "" {
@@ -71,7 +72,7 @@ func confFolder(t testing.TB, conf string) string {
 
 // What we ship, and write, has nothing wrong with it.
 func TestLintFindsNothingInOurOwnConfigurations(t *testing.T) {
-	limits := writeFile(t, "limits.toml", tokens)
+	limits := testkit.WriteFile(t, "limits.toml", tokens)
 	check := func(conf string) {
 		t.Helper()
 		dir := confFolder(t, conf)
@@ -133,7 +134,7 @@ func TestWhatIsNoConfigurationIsAnError(t *testing.T) {
 
 func TestLintHasThreeExitCodes(t *testing.T) {
 	dir := confFolder(t, "http {\n  server { real_ip_header X-Forwarded-For; }\n}\n")
-	conf, bad := filepath.Join(dir, "nginx.conf"), writeFile(t, "bad.toml", "[limit.a]\n")
+	conf, bad := filepath.Join(dir, "nginx.conf"), testkit.WriteFile(t, "bad.toml", "[limit.a]\n")
 	check := func(want string, args ...string) {
 		t.Helper()
 		if got := command(t, dir+"/", "", append([]string{"lint"}, args...)...); got != want {
@@ -186,3 +187,12 @@ func FuzzLint(f *testing.F) {
 		}
 	})
 }
+
+const tokens = `
+	[limit.api]
+	match     = { path = "/api/**" }
+	key       = ["ip", "header:X-API-Key"]
+	missing   = "ip"
+	algorithm = "token_bucket"
+	rate      = "1000000/s"
+	burst     = 1000000`

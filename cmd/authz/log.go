@@ -87,8 +87,3 @@ func (q *logQueue) end() {
 
 // lostLines is how many lines could not be written.
 func (q *logQueue) lostLines() int64 { return q.total.Load() }
-
-// silent takes what fasthttp wants to log: its messages have headers in them.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}

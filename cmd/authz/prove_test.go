@@ -3,11 +3,12 @@ package main
 import (
 	"testing"
 
+	"authz/internal/testkit"
 	"authz/limits"
 )
 
 func TestProveSaysWhatItWants(t *testing.T) {
-	file := writeFile(t, "limits.toml", login+"[limit.quiet]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\nmode = \"shadow\"\n"+
+	file := testkit.WriteFile(t, "limits.toml", login+"[limit.quiet]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\nmode = \"shadow\"\n"+
 		"[limit.none]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"0/m\"\n")
 	check := func(want string, args ...string) {
 		t.Helper()
@@ -58,7 +59,7 @@ func TestProveSaysWhatItWants(t *testing.T) {
 
 // As far as the limits file tells, before anything is sent.
 func TestARunThatTheLimitDoesNotMeetDoesNotBegin(t *testing.T) {
-	file := writeFile(t, "limits.toml", `
+	file := testkit.WriteFile(t, "limits.toml", `
 		[allow.probes]
 		match = { path = "/healthz" }
 		[deny.office]

@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"authz/internal/admin"
 )
 
-type readyCmd struct{ adminFlags }
+type readyCmd struct{ admin.Flags }
 
 // Help is what --help says beside the flags.
 func (*readyCmd) Help() string {
@@ -16,7 +18,7 @@ func (*readyCmd) Help() string {
 
 // Run asks /readyz.
 func (f *readyCmd) Run(c *console) error {
-	response, err := f.send(http.MethodGet, "/readyz", nil)
+	response, err := f.Send(http.MethodGet, "/readyz", nil)
 	if err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
@@ -25,8 +27,8 @@ func (f *readyCmd) Run(c *console) error {
 	if err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
-	serving := response.StatusCode == http.StatusOK && strings.HasPrefix(string(text), readyText)
-	if !serving && string(text) != drainingText {
+	serving := response.StatusCode == http.StatusOK && strings.HasPrefix(string(text), admin.ReadyText)
+	if !serving && string(text) != admin.DrainingText {
 		return fmt.Errorf("ready: --admin=%s: %s, which is no answer of authz; want the admin listener of authz serve", f.Admin, response.Status)
 	}
 	fmt.Fprint(c.out, string(text))

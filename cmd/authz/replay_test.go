@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/testkit"
 	"authz/replay"
 )
 
@@ -43,12 +44,12 @@ limit.login: sliding_window, 5/m
 `
 
 func TestReplayReadsFilesAndItsInput(t *testing.T) {
-	limits, plain := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	limits, plain := testkit.WriteFile(t, "limits.toml", login), testkit.WriteFile(t, "access.log", accessLog)
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	w.Write([]byte(accessLog))
 	w.Close()
-	packed := writeFile(t, "access.log.gz", zipped.String())
+	packed := testkit.WriteFile(t, "access.log.gz", zipped.String())
 	check := func(in, want string, args ...string) {
 		t.Helper()
 		if got := command(t, "", in, append([]string{"replay", "--limits", limits}, args...)...); got != want {
@@ -63,13 +64,13 @@ func TestReplayReadsFilesAndItsInput(t *testing.T) {
 	check(zipped.String()[:zipped.Len()-8], "exit 0\nWARNING: "+damaged+"\n-"+lines+"  left out: gzip is damaged, from line 7 on\n"+accessReport+"authz: WARNING: "+damaged+"\n", "-")
 	check(zipped.String()[:12], "exit 1\nauthz: -: gzip is damaged before its first line ends: unexpected EOF, want a whole file (gzip -t tells) or a plain one\n", "-")
 	check(zipped.String(), "exit 0\n-"+lines+accessReport, "-", "--format=combined")
-	conf := writeFile(t, "nginx.conf", `log_format main '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'; log_format b '$msec $uri';`)
+	conf := testkit.WriteFile(t, "nginx.conf", `log_format main '$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"'; log_format b '$msec $uri';`)
 	check("", "exit 0\n"+plain+": 6 lines, 6 requests in the format main\n"+accessReport, plain, "--format-from", conf+":main")
 	check("", "exit 1\nauthz: --format-from: "+conf+": 2 log_formats in it, want one by its name: main, b\n", plain, "--format-from", conf)
 	check("", "exit 1\nauthz: --format-from: "+conf+": no log_format c in it, want one of: main, b\n", plain, "--format-from", conf+":c")
 	check("", "exit 1\nauthz: open "+plain+".1: no such file or directory\n", plain+".1")
 	check("", "exit 1\nauthz: "+filepath.Dir(plain)+": a folder, want an access log\n", filepath.Dir(plain))
-	empty := writeFile(t, "empty.toml", "")
+	empty := testkit.WriteFile(t, "empty.toml", "")
 	check("", "exit 1\n"+empty+": no rules, want at least one [limit.NAME], [allow.NAME] or [deny.NAME]\n", plain, "--against", empty)
 }
 
@@ -77,7 +78,7 @@ func TestReplayReadsFilesAndItsInput(t *testing.T) {
 func TestReplayWarnsOfALogThatIsNotInOrder(t *testing.T) {
 	lines := strings.SplitAfter(strings.TrimSuffix(accessLog, "\n"), "\n")
 	slices.Reverse(lines)
-	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", strings.Join(lines[:1], "")+"\n"+strings.Join(lines[1:], ""))
+	limits, log := testkit.WriteFile(t, "limits.toml", login), testkit.WriteFile(t, "access.log", strings.Join(lines[:1], "")+"\n"+strings.Join(lines[1:], ""))
 	c := &console{strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)}
 	code := run([]string{"replay", "--limits", limits, "--reorder=0s", "--json", log}, c)
 	want := "authz: WARNING: " + log + " is not in the order of time, and this report is wrong: 4 requests of 6 come after later ones; want the oldest line first: tac turns a log around that has the newest first, sort puts others in order, and logs that are given as files of their own are merged by their times\n"
@@ -87,7 +88,7 @@ func TestReplayWarnsOfALogThatIsNotInOrder(t *testing.T) {
 }
 
 func TestReplayWritesJSONOrAPage(t *testing.T) {
-	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	limits, log := testkit.WriteFile(t, "limits.toml", login), testkit.WriteFile(t, "access.log", accessLog)
 	dir := filepath.Dir(log)
 	text := strings.TrimPrefix(command(t, "", "", "replay", "--limits", limits, "--json", "--suggest=1%", "--headroom=20%", log), "exit 0\n")
 	var report struct {
@@ -116,7 +117,7 @@ func TestReplayWritesJSONOrAPage(t *testing.T) {
 }
 
 func TestReplayNamesAFlagThatIsWrong(t *testing.T) {
-	limits, log := writeFile(t, "limits.toml", login), writeFile(t, "access.log", accessLog)
+	limits, log := testkit.WriteFile(t, "limits.toml", login), testkit.WriteFile(t, "access.log", accessLog)
 	check := func(want string, args ...string) {
 		t.Helper()
 		if got := command(t, "", "", append([]string{"replay", "--limits", limits}, args...)...); got != "exit 2\nauthz: "+want+"; see authz replay --help\n" {
@@ -178,7 +179,7 @@ func TestALogFormatIsFoundInAFileThatIsIncluded(t *testing.T) {
 		}
 		return path
 	}
-	file, log := writeFile(t, "limits.toml", login), put("times.log", "1791640536 203.0.113.9 /login\n")
+	file, log := testkit.WriteFile(t, "limits.toml", login), put("times.log", "1791640536 203.0.113.9 /login\n")
 	const format = "log_format times '$msec $remote_addr $request_uri';"
 	check := func(want, conf string) {
 		t.Helper()
@@ -197,7 +198,7 @@ func TestALogFormatIsFoundInAFileThatIsIncluded(t *testing.T) {
 // A FILE that was forgotten must not cost a log.
 func TestAReportOverwritesNothingButAReport(t *testing.T) {
 	dir := t.TempDir()
-	file := writeFile(t, "limits.toml", login)
+	file := testkit.WriteFile(t, "limits.toml", login)
 	log := filepath.Join(dir, "access.log")
 	text := `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 5 "-" "curl"` + "\n"
 	put := func(name, text string) {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"authz/internal/admin"
+	"authz/internal/service"
 	"authz/redisscripts"
 )
 
@@ -39,7 +41,7 @@ type serveCmd struct {
 	redisFlags
 	logFlags
 
-	peers peers // as TrustedProxies says
+	peers service.Peers // as TrustedProxies says
 }
 
 // fileMode is permissions, written in octal.
@@ -66,7 +68,7 @@ func (f *serveCmd) Validate() (err error) {
 	case f.MemoryBuckets < 1:
 		return fmt.Errorf("--memory-buckets=%d: want 1 or more", f.MemoryBuckets)
 	}
-	if f.peers, err = newPeers(f.TrustedProxies); err != nil {
+	if f.peers, err = service.NewPeers(f.TrustedProxies); err != nil {
 		return fmt.Errorf("--trusted-proxies: %w", err)
 	}
 	return f.redisFlags.Validate()
@@ -89,7 +91,7 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	if err := redisscripts.Verify(); err != nil {
 		return err
 	}
-	s, err := startService(serviceOptions{
+	s, err := service.New(service.Options{
 		Log: log, LostLines: queue.lostLines,
 		Limits: f.Limits, Prefix: f.RedisPrefix,
 		Peers: f.peers, IETF: f.Headers != "legacy", Legacy: f.Headers != "ietf", RetryAfterMax: f.RetryAfterMax,
@@ -99,7 +101,7 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	listeners, err := f.listen(log)
 	for _, l := range listeners {
 		defer l.Close()
@@ -114,36 +116,36 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 	defer admin.Close()
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	return s.run(stop, cancel, listeners) // a second signal ends the process at once
+	return s.Run(stop, cancel, listeners) // a second signal ends the process at once
 }
 
 // listen opens all of --listen. Those that are open are returned with the error of one that is not.
 func (f *serveCmd) listen(log *slog.Logger) (listeners []net.Listener, err error) {
 	for _, addr := range f.Listen {
-		l, err := listen(addr, fs.FileMode(f.SocketMode), log)
+		l, err := service.Listen(addr, fs.FileMode(f.SocketMode), log)
 		if err != nil {
 			return listeners, fmt.Errorf("--listen=%s: %w", addr, err)
 		}
-		log.Info("listening", "for", "checks", "addr", address(l))
+		log.Info("listening", "for", "checks", "addr", service.Address(l))
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
 }
 
 // serveAdmin listens for operators, unless --admin is empty.
-func (f *serveCmd) serveAdmin(s *service) (*http.Server, error) {
-	a := newAdmin(s, f.RedisPrefix, f.AdminTokenFile, strings.HasPrefix(f.Admin, "unix:"))
+func (f *serveCmd) serveAdmin(s *service.Service) (*http.Server, error) {
+	a := admin.New(s, f.RedisPrefix, f.AdminTokenFile, strings.HasPrefix(f.Admin, "unix:"))
 	if f.Admin == "" {
-		return a.server(), nil
+		return a.Server(), nil
 	}
 	if f.AdminTokenFile != "" {
-		if _, err := readToken(f.AdminTokenFile); err != nil {
+		if _, err := admin.ReadToken(f.AdminTokenFile); err != nil {
 			return nil, fmt.Errorf("--admin-token-file=%w", err)
 		}
 	}
-	l, err := openListener(f.Admin, fs.FileMode(f.AdminMode))
+	l, err := service.OpenListener(f.Admin, fs.FileMode(f.AdminMode))
 	if err != nil {
 		return nil, fmt.Errorf("--admin=%s: %w", f.Admin, err)
 	}
-	return a.serve(l), nil
+	return a.Serve(l), nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"authz/internal/testkit"
 )
 
 // parsed is a command line that is right.
@@ -33,7 +35,7 @@ func TestServeHasTheDefaultsThatItPromises(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	f = parsed(t, "--limits=b,c.toml", "--retry-after-max=60s", "--trusted-proxies=10.0.0.1", "--trusted-proxies=unix")
-	got = fmt.Sprintln(f.Limits, len(f.Limits), f.Headers, f.RetryAfterMax, f.TrustedProxies, f.peers.unix)
+	got = fmt.Sprintln(f.Limits, len(f.Limits), f.Headers, f.RetryAfterMax, f.TrustedProxies, f.peers.Unix)
 	if want := "[a.toml b,c.toml] 2 ietf 1m0s [10.0.0.1 unix] true\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -82,7 +84,7 @@ func TestThePasswordOfRedisComesFromWhereItMay(t *testing.T) {
 	t.Setenv("AUTHZ_REDIS_USER", "bob")
 	check("bob env")
 	t.Setenv("AUTHZ_REDIS_PASSWORD", "")
-	check("bob file", "--redis-password-file="+writeFile(t, "password", "file\n"))
+	check("bob file", "--redis-password-file="+testkit.WriteFile(t, "password", "file\n"))
 }
 
 // serveHere runs this binary's serve until the test ends, and returns the socket that it listens on.
@@ -117,7 +119,8 @@ func serveHere(t *testing.T, args ...string) (socket string) {
 }
 
 func TestWhatServeIsToldReachesItsAnswers(t *testing.T) {
-	file := writeFile(t, "limits.toml", "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"1/366d\"\n")
+	const ask = "X-Original-Method: GET\r\nX-Original-URI: /api/x\r\n"
+	file := testkit.WriteFile(t, "limits.toml", "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"1/366d\"\n")
 	socket := serveHere(t, "--limits="+file, "--retry-after-max=60s", "--headers=legacy")
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -144,15 +147,15 @@ func TestOtherScriptsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := writeFile(t, "take.lua", "return 1\n")
+	changed := testkit.WriteFile(t, "take.lua", "return 1\n")
 	overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "redisscripts/v1/take.lua"): changed}})
 	binary := filepath.Join(t.TempDir(), "authz")
-	build := exec.Command("go", "build", "-overlay="+writeFile(t, "overlay.json", string(overlay)), "-o", binary, ".")
+	build := exec.Command("go", "build", "-overlay="+testkit.WriteFile(t, "overlay.json", string(overlay)), "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const want = "authz: redisscripts/v1/take.lua: SHA-1 is 48df9b519ca145c867b895f740b37bd891e887af, want "
-	file := writeFile(t, "limits.toml", login)
+	file := testkit.WriteFile(t, "limits.toml", login)
 	for _, args := range [][]string{
 		{"serve", "--limits=" + file, "--listen=127.0.0.1:0", "--admin="},
 		{"serve", "--limits=" + file, "--listen=127.0.0.1:0", "--admin=", "--redis=redis://127.0.0.1:1"},

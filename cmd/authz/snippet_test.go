@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"authz/internal/testkit"
 )
 
 func TestASnippetForwardsJustTheHeadersThatLimitsRead(t *testing.T) {
 	check := func(want, toml string) {
 		t.Helper()
-		got := command(t, "", "", "snippet", writeFile(t, "limits.toml", toml))
+		got := command(t, "", "", "snippet", testkit.WriteFile(t, "limits.toml", toml))
 		var lines []string
 		for line := range strings.Lines(got) {
 			if strings.Contains(line, "$http_") || strings.Contains(line, "Host $authz") || strings.Contains(line, "set $authz_zone to") || strings.Contains(line, "limits call zone") || strings.HasPrefix(line, "authz: ") || strings.HasPrefix(line, "header:") {
@@ -75,7 +77,7 @@ func TestASnippetNamesTheCommandThatWritesIt(t *testing.T) {
 }
 
 func TestASnippetIsForWhatCanBe(t *testing.T) {
-	good, bad := writeFile(t, "limits.toml", login), writeFile(t, "bad.toml", "[limit.a]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5\"\n")
+	good, bad := testkit.WriteFile(t, "limits.toml", login), testkit.WriteFile(t, "bad.toml", "[limit.a]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5\"\n")
 	check := func(want string, args ...string) {
 		t.Helper()
 		if got := command(t, filepath.Dir(bad)+"/", "", append([]string{"snippet"}, args...)...); got != want {
@@ -101,7 +103,7 @@ func TestASnippetIsForWhatCanBe(t *testing.T) {
 // A check that forwards a header of another proxy would be blocked each time that a client sends it.
 func TestASnippetForwardsNoHeaderOfAnotherProxy(t *testing.T) {
 	for _, name := range []string{"X-Original-URL", "X-Forwarded-Method"} {
-		file := writeFile(t, "limits.toml", strings.Replace(tokens, "X-API-Key", name, 1))
+		file := testkit.WriteFile(t, "limits.toml", strings.Replace(tokens, "X-API-Key", name, 1))
 		want := "exit 1\nauthz: snippet: header:" + strings.ToLower(name) +
 			": it is a proxy's own in a check, and cannot be the client's: want another header\n"
 		if got := command(t, "", "", "snippet", file); got != want {

@@ -1,5 +1,5 @@
 --- The answer to a request, as a pure function of its checks and of what a store said of them. It is the
--- service's answer (cmd/authz/decision.go, headers.go): the same verdicts, limits and header values.
+-- service's answer (internal/decision, internal/service/headers.go): the same verdicts, limits and header values.
 --
 -- A decision is a table:
 --   verdict   "admitted", "limited", "blocked", or "unavailable": the store could not answer, and a limit
