@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // clock is that of one redis-server.

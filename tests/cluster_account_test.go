@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // clusterAccount is the rules of the README's account, with what it needs more in a cluster.
@@ -36,7 +36,7 @@ func (c *redisCluster) account(t *testing.T, name string, rules ...any) string {
 	return "redis://" + name + ":pass@" + strings.TrimPrefix(c.url(), "redis://")
 }
 
-func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
+func theReadmesAccount(t *testing.T, c *redisCluster, _ redisstore.Redis) {
 	rules := clusterAccount(t)
 	s := openRedisURL(t, c.account(t, "enough", rules...), 10*time.Second)
 	if err := s.Load(context.Background()); err != nil {
@@ -45,7 +45,7 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 	if err := s.Ping(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if text, err := store.Get(context.Background(), s, "authz:v1:epoch"); text != "" || err != nil {
+	if text, err := redisstore.Get(context.Background(), s, "authz:v1:epoch"); text != "" || err != nil {
 		t.Error(text, err)
 	}
 	l := startLoad(t, 8, s, &load{users: []string{"a", "b", "c", "d"}, limits: roomy(t), several: true, beside: "e"})
@@ -79,7 +79,7 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 
 	blind := openRedisURL(t, c.account(t, "blind", append(rules, "-cluster|slots")...), 10*time.Second)
 	err := blind.Load(context.Background())
-	if store.Kind(err) != "noperm" || !strings.Contains(err.Error(), "cluster|slots") {
+	if redisstore.Kind(err) != "noperm" || !strings.Contains(err.Error(), "cluster|slots") {
 		t.Errorf("%v, want an error that names cluster|slots", err)
 	}
 	code, printed := authz(t, "doctor", "--redis="+c.account(t, "blind"))
@@ -102,7 +102,7 @@ func theReadmesAccount(t *testing.T, c *redisCluster, _ store.Redis) {
 }
 
 // The commands take a cluster like any Redis.
-func theCommandsTakeACluster(t *testing.T, c *redisCluster, _ store.Redis) {
+func theCommandsTakeACluster(t *testing.T, c *redisCluster, _ redisstore.Redis) {
 	for _, n := range c.masters(t) {
 		n.ScriptFlush(context.Background())
 	}

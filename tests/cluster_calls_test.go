@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // Requests in one slot share an EVALSHA, as with a single server; those in other slots of its node, a
 // write of ours and a read of Redis's.
-func requestsShareCalls(t *testing.T, c *redisCluster, s store.Redis) {
+func requestsShareCalls(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	l := newLimit(t, "api", "token_bucket", 1000, 1e6, 1000)
 	reads := func() (n int) {
 		for _, m := range c.masters(t) {
@@ -44,7 +44,7 @@ func requestsShareCalls(t *testing.T, c *redisCluster, s store.Redis) {
 }
 
 // C129: a script that a node has forgotten is sent again, and is no reason to ask who has which slots.
-func aForgottenScriptIsNoNews(t *testing.T, c *redisCluster, s store.Redis) {
+func aForgottenScriptIsNoNews(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	l := newLimit(t, "api", "fixed_window", 1e9, 366*86400e6, 0)
 	looks := func() (n int) {
 		for _, node := range c.nodes {
@@ -113,7 +113,7 @@ func TestAClusterThatDoesNotAnswerIsAnError(t *testing.T) {
 	hung.signal(t, syscall.SIGCONT)
 }
 
-func whatIsClosedLeavesNothing(t *testing.T, c *redisCluster, _ store.Redis) {
+func whatIsClosedLeavesNothing(t *testing.T, c *redisCluster, _ redisstore.Redis) {
 	clients := func() (n int) {
 		for _, node := range c.nodes {
 			n += strings.Count(node.ClientList(context.Background()).Val(), "\n")

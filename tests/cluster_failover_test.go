@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // A master dies, or hangs, under load. Whose bucket is elsewhere notices nothing; the others meet errors
@@ -25,7 +25,7 @@ func TestAMasterOfAClusterIsReplaced(t *testing.T) {
 	c := startCluster(t)
 	c.patience(t, "2000")
 	turns := new(turns)
-	s, err := store.OpenRedis(store.RedisOptions{URL: c.url(), Timeout: 5 * time.Second, Turned: turns.turned})
+	s, err := redisstore.Open(redisstore.Options{URL: c.url(), Timeout: 5 * time.Second, Turned: turns.turned})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (t *turns) turned(server string, err error) {
 	if t.open == nil {
 		t.open = map[string]int{}
 	}
-	if err != nil && err != store.ErrRetired {
+	if err != nil && err != redisstore.ErrRetired {
 		t.open[server]++
 	} else {
 		t.open[server]--
@@ -73,7 +73,7 @@ func (t *turns) take() string {
 	return text
 }
 
-func (c *redisCluster) loses(t *testing.T, s store.Redis, how string, sig syscall.Signal) (dead *clusterNode) {
+func (c *redisCluster) loses(t *testing.T, s redisstore.Redis, how string, sig syscall.Signal) (dead *clusterNode) {
 	t.Helper()
 	ranges := c.slots(t)
 	one := ranges[slices.IndexFunc(ranges, func(r redis.ClusterSlot) bool { return len(r.Nodes) == 2 })]

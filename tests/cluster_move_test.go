@@ -8,8 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // A load is callers that take, each time one of some limits, as long as goesOn is called.
@@ -153,7 +154,7 @@ func roomy(t *testing.T) (all []*limits.Limit) {
 // Slots move under load, keys and all, there and back and there again: MOVED and ASK are followed, and
 // so is TRYAGAIN, which requests for several keys meet when some of them have moved. Nobody meets an
 // error, and what was admitted has been counted exactly.
-func slotsMoveUnderLoad(t *testing.T, c *redisCluster, s store.Redis) {
+func slotsMoveUnderLoad(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	all := roomy(t)
 	tight := newLimit(t, "tight", "fixed_window", 500, 366*86400e6, 0)
 	loads := []*load{

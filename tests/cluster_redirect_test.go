@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // A puppet is a node of a cluster that says what the test tells it to: what a real one says for an
@@ -152,7 +152,7 @@ func TestAKeyIsReadWhereverItIs(t *testing.T) {
 	first := startPuppet(t, "$2\r\nv1\r\n", "$-1\r\n", "-ASK"+there, "-MOVED"+there)
 	s := openRedisURL(t, "redis://127.0.0.1:"+first.port+"?cluster=true", 10*time.Second)
 	for _, want := range []string{"v1", "", "v2", "v2"} {
-		got, err := store.Get(t.Context(), s, "authz:v1:epoch")
+		got, err := redisstore.Get(t.Context(), s, "authz:v1:epoch")
 		if got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // redisCluster is a real cluster of this test's own: three masters, and a replica of each.
@@ -182,7 +182,7 @@ func (c *redisCluster) keys(t testing.TB) (n int) {
 }
 
 // openCluster is a store on a cluster, with its scripts loaded.
-func openCluster(t testing.TB, c *redisCluster) store.Redis {
+func openCluster(t testing.TB, c *redisCluster) redisstore.Redis {
 	t.Helper()
 	s := openRedisURL(t, c.url(), 10e9)
 	if err := s.Load(context.Background()); err != nil {

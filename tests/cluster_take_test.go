@@ -7,14 +7,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // onCluster are tests that share a cluster. Each finds it empty.
 var onCluster = []struct {
 	name string
-	run  func(t *testing.T, c *redisCluster, s store.Redis)
+	run  func(t *testing.T, c *redisCluster, s redisstore.Redis)
 }{
 	{"limits on one identity are one call", limitsOnOneIdentityAreOneCall},
 	{"a request over several slots is charged whole or not at all", overSeveralSlots},
@@ -40,7 +41,7 @@ func TestACluster(t *testing.T) {
 	}
 }
 
-func limitsOnOneIdentityAreOneCall(t *testing.T, c *redisCluster, s store.Redis) {
+func limitsOnOneIdentityAreOneCall(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	year := int64(366 * 86400e6)
 	for i := range 20 { // 20 identities are on all nodes
 		user := fmt.Sprint("ip=203.0.113.", i)
@@ -57,7 +58,7 @@ func limitsOnOneIdentityAreOneCall(t *testing.T, c *redisCluster, s store.Redis)
 
 // What a refused request is told is what a peek would tell; and what would have admitted it is not
 // charged.
-func overSeveralSlots(t *testing.T, c *redisCluster, s store.Redis) {
+func overSeveralSlots(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	at := int64(1767225600e6)
 	day := newLimit(t, "day", "fixed_window", 3, 86400e6, 0)
 	queue := newLimit(t, "queue", "leaky_bucket", 1, 60e6, 5)
@@ -96,7 +97,7 @@ func overSeveralSlots(t *testing.T, c *redisCluster, s store.Redis) {
 }
 
 // Most of the random requests are over two slots.
-func agreesInACluster(t *testing.T, c *redisCluster, s store.Redis) {
+func agreesInACluster(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	for seed := range uint64(10) {
 		c.flush(t)
 		agree(t, seed, 150, storeTaker(s), storeTaker(store.NewMemory(1000)))
@@ -104,7 +105,7 @@ func agreesInACluster(t *testing.T, c *redisCluster, s store.Redis) {
 }
 
 // As many as the limit says, however many ask at once, through two instances, for keys on all nodes.
-func exactInACluster(t *testing.T, c *redisCluster, s store.Redis) {
+func exactInACluster(t *testing.T, c *redisCluster, s redisstore.Redis) {
 	stores := [2]store.Store{s, openCluster(t, c)}
 	for _, algorithm := range algorithms {
 		l, want := newLimit(t, algorithm, algorithm, 100, 366*86400e6, 100), 100
@@ -133,8 +134,8 @@ func exactInACluster(t *testing.T, c *redisCluster, s store.Redis) {
 
 // Each request is limited by address, in a queue, and by one of two customers: two slots. Many at once
 // run into both limits. No limit is exceeded, and what was charged without being admitted was a race.
-func racesAreRare(t *testing.T, c *redisCluster, s store.Redis) {
-	stores := [2]store.Redis{s, openCluster(t, c)}
+func racesAreRare(t *testing.T, c *redisCluster, s redisstore.Redis) {
+	stores := [2]redisstore.Redis{s, openCluster(t, c)}
 	address := newLimit(t, "address", "leaky_bucket", 60, 366*86400e6, 59)
 	customer := newLimit(t, "customer", "fixed_window", 400, 366*86400e6, 0)
 	checks := func(i, n int) []limits.Check {
@@ -152,7 +153,7 @@ func racesAreRare(t *testing.T, c *redisCluster, s store.Redis) {
 		results, err := stores[i%2].Take(context.Background(), 0, cs, false, nil)
 		switch {
 		case err != nil:
-			return store.Kind(err)
+			return redisstore.Kind(err)
 		case admitted(cs, results):
 			return "admitted"
 		case results[0].Allowed && results[0].WaitUS != 0:

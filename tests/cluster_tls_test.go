@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // A cluster and Sentinels, too, speak TLS and ask for a certificate. Both name servers by their
@@ -14,10 +14,10 @@ func TestTLSReachesEveryServer(t *testing.T) {
 	ca := newCA(t, "our CA")
 	client := ca.issue(t, "client")
 	c := check(newLimit(t, "api", "fixed_window", 100, 366*86400e6, 0), "u", 1)
-	by := func(want, url string, o store.RedisOptions) {
+	by := func(want, url string, o redisstore.Options) {
 		t.Helper()
 		o.URL, o.CACert, o.Timeout = url, ca.file, 10*time.Second
-		s, err := store.OpenRedis(o)
+		s, err := redisstore.Open(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,10 +29,10 @@ func TestTLSReachesEveryServer(t *testing.T) {
 		port := freePort(t)
 		r, _ := startClusterOfOne(t, tlsServer(port, ca, server)...)
 		wrong := map[string]string{"localhost": "127.0.0.1", "127.0.0.1": "localhost"}[name]
-		with := store.RedisOptions{Cert: client.cert, Key: client.key}
+		with := redisstore.Options{Cert: client.cert, Key: client.key}
 		by("admitted", "rediss://"+name+":"+port+"?cluster=true", with)
 		by("network", "rediss://"+wrong+":"+port+"?cluster=true", with)
-		by("network", "rediss://"+name+":"+port+"?cluster=true", store.RedisOptions{})
+		by("network", "rediss://"+name+":"+port+"?cluster=true", redisstore.Options{})
 		same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "99")
 
 		port = freePort(t)
@@ -41,7 +41,7 @@ func TestTLSReachesEveryServer(t *testing.T) {
 			"tls-cert-file "+server.cert, "tls-key-file "+server.key)[0]
 		at := name + s.addr[len("127.0.0.1"):] + "?master=main"
 		by("admitted", "rediss://"+at, with)
-		by("network", "rediss://"+at, store.RedisOptions{})
+		by("network", "rediss://"+at, redisstore.Options{})
 		same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "99")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // Who talks to authz itself without meaning well.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // warm is a token bucket that starts with less than its burst.

@@ -18,11 +18,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
-
-// What Redis does when it does not answer the pack, and that no request is charged twice for it.
 
 // frontOption is a Redis store of the pack, by name, behind inFrontOf.
 func frontOption(name, url, timeout string) string {
@@ -194,7 +192,7 @@ func TestTheTimeoutsAreThoseOfTheOptions(t *testing.T) {
 }
 
 // redisReplies are errors of Redis and the kind of each, from vectors/kind. The service is asked in
-// store/kind_test.go.
+// internal/store/redisstore/kind_test.go.
 func redisReplies(t *testing.T) iter.Seq2[string, string] {
 	t.Helper()
 	text, err := os.ReadFile("vectors/kind/replies.txt")
@@ -226,19 +224,19 @@ func TestThePackHasTheKindsOfTheService(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^authz_store_errors_total\{kind="(\w+)"\} 0$`).FindAllStringSubmatch(s.send(t, "GET /metrics", "").body, -1) {
 		kinds = append(kinds, m[1])
 	}
-	same(t, strings.Join(kinds, " "), strings.Join(store.Kinds, " "))
+	same(t, strings.Join(kinds, " "), strings.Join(redisstore.Kinds, " "))
 
 	asError := map[string]error{"timeout": context.DeadlineExceeded, "network": io.EOF, "malformed": redis.Nil}
 	for kind, reply := range redisReplies(t) {
 		asError[kind] = redisSaid(reply)
 	}
-	for _, kind := range store.Kinds {
+	for _, kind := range redisstore.Kinds {
 		if kind == "queue" || kind == "breaker" { // errors of the store's own
 			s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.decision').client_caused(%q))", kind), fmt.Sprint(kind == "queue"))
 			continue
 		}
-		same(t, store.Kind(asError[kind]), kind)
-		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.decision').client_caused(%q))", kind), fmt.Sprint(store.ClientCanCause(asError[kind])))
+		same(t, redisstore.Kind(asError[kind]), kind)
+		s.eval(t, fmt.Sprintf("ngx.say(require('resty.authz.decision').client_caused(%q))", kind), fmt.Sprint(redisstore.ClientCanCause(asError[kind])))
 	}
 }
 
@@ -246,7 +244,8 @@ func TestThePackHasTheKindsOfTheService(t *testing.T) {
 type redisSaid string
 
 func (e redisSaid) Error() string { return string(e) }
-func (redisSaid) RedisError()     {}
+
+func (redisSaid) RedisError() {}
 
 // C121: a nginx or a Redis that is short of what requests use up is not a Redis that is away: a flood
 // could bring it about, and would switch off a limit that says "allow".

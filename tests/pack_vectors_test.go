@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // packStores are the two stores of the OpenResty pack, in an nginx of two workers.

@@ -9,7 +9,7 @@ import (
 
 	"authz/limits"
 	"authz/nginx"
-	"authz/replay"
+	"authz/internal/replay"
 )
 
 // spoken are requests with what a log has to escape: a target, and the agent that sends it.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"authz/limits"
-	"authz/replay"
+	"authz/internal/replay"
 )
 
 // replayed is every way in which a limit can meet a request and count it.

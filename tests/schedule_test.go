@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // saleLimits has a limit of each algorithm that admits 5, and 8 on 27 November. The windows of seven hours

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 
 	"github.com/redis/go-redis/v9"
 )

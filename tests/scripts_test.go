@@ -10,7 +10,7 @@ import (
 
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // scripts is a redis-server with all scripts loaded, called as anybody would call them.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // A master that has become a replica, and kept its connections, says READONLY: nothing is charged, and
@@ -63,14 +63,14 @@ func TestSentinelsThatCannotTellSayWhy(t *testing.T) {
 		t.Helper()
 		r := openRedisURL(t, url, 10*time.Second)
 		err := r.Ping(context.Background())
-		if text := fmt.Sprint(err); store.Kind(err) != kind || !strings.HasPrefix(text, want) || strings.Contains(text, "w4tch") {
-			t.Errorf("%s\ngot  %s %v\nwant %s %s", url, store.Kind(err), err, kind, want)
+		if text := fmt.Sprint(err); redisstore.Kind(err) != kind || !strings.HasPrefix(text, want) || strings.Contains(text, "w4tch") {
+			t.Errorf("%s\ngot  %s %v\nwant %s %s", url, redisstore.Kind(err), err, kind, want)
 		}
 	}
 	at := "redis://" + s[0].addr
 	who := "no Sentinel says where the master is: the Sentinel " + s[0].addr
 	says("", "<nil>", at+"?master=main&sentinel_password=w4tchword")
-	says("other", store.ErrNoMaster.Error()+": the Sentinel "+s[0].addr+` knows no master "mine"`, at+"?master=mine&sentinel_password=w4tchword")
+	says("other", redisstore.ErrNoMaster.Error()+": the Sentinel "+s[0].addr+` knows no master "mine"`, at+"?master=mine&sentinel_password=w4tchword")
 	says("noauth", who+": NOAUTH ", at+"?master=main")
 	says("noauth", who+": WRONGPASS ", at+"?master=main&sentinel_password=w4tchdog")
 	says("network", "no Sentinel says where the master is: the Sentinel 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused",

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // breakerMetrics are a state and how often it has been open.
@@ -259,7 +259,7 @@ func TestEveryErrorOfRedisIsAnsweredCountedAndTold(t *testing.T) {
 		}
 	}
 	want := ""
-	for _, kind := range store.Kinds {
+	for _, kind := range redisstore.Kinds {
 		want += fmt.Sprintf("authz_store_errors_total{kind=%q} %d\n", kind, counts[kind])
 		if lines := strings.Count(a.logged(), "\"the store cannot answer, on_error decides\" kind="+kind+" "); counts[kind] > 0 != (lines == 1) {
 			t.Errorf("%d lines of kind %s, which %d requests met", lines, kind, counts[kind])

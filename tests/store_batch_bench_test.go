@@ -13,7 +13,7 @@ import (
 
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // BenchmarkTakeRedis is a closed loop of callers, each with a key of its own; "plain" is one EVALSHA

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // atOnce runs n callers, each several times, and returns how often each outcome of kindOf came.
@@ -134,7 +135,7 @@ func TestManyThatWaitForAStoppedRedisLeaveInTime(t *testing.T) {
 		if deadline, _ := ctx.Deadline(); err != nil && time.Until(deadline) > 2*time.Millisecond {
 			return "too early"
 		}
-		return store.Kind(err)
+		return redisstore.Kind(err)
 	})
 	if took := time.Since(stopped); took > 10*time.Second {
 		t.Errorf("three times 100 ms took %v", took)

@@ -12,7 +12,7 @@ import (
 
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // Section C of the collected cases: what other limiters got wrong, with its right numbers, on both

@@ -16,7 +16,7 @@ import (
 
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // What Redis does when it does not answer, and that no request is charged twice for it.

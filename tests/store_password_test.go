@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // A password that changes in Redis and in its file costs no request anything: every new connection has
@@ -33,7 +33,7 @@ func TestANewPasswordIsUsedFromTheNextConnectionOn(t *testing.T) {
 		}
 		set("one")
 		write("one")
-		s, err := store.OpenRedis(store.RedisOptions{URL: url, PasswordFile: file, Timeout: 10 * time.Second})
+		s, err := redisstore.Open(redisstore.Options{URL: url, PasswordFile: file, Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

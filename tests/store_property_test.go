@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 var algorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // openRedis is a store on a server of the test's own, which answers when the machine lets it.
-func openRedis(t testing.TB, r *redisServer) store.Redis {
+func openRedis(t testing.TB, r *redisServer) redisstore.Redis {
 	t.Helper()
 	s := openRedisURL(t, r.url(), 10*time.Second)
 	if err := s.Load(context.Background()); err != nil {
@@ -23,9 +24,9 @@ func openRedis(t testing.TB, r *redisServer) store.Redis {
 	return s
 }
 
-func openRedisURL(t testing.TB, url string, timeout time.Duration) store.Redis {
+func openRedisURL(t testing.TB, url string, timeout time.Duration) redisstore.Redis {
 	t.Helper()
-	s, err := store.OpenRedis(store.RedisOptions{URL: url, Timeout: timeout})
+	s, err := redisstore.Open(redisstore.Options{URL: url, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func kindOf(s store.Store, checks ...limits.Check) string {
 	results, err := s.Take(context.Background(), 0, checks, false, nil)
 	switch {
 	case err != nil:
-		return store.Kind(err)
+		return redisstore.Kind(err)
 	case admitted(checks, results):
 		return "admitted"
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // A single check is decided by the script of its algorithm, by Redis's own clock as by one that is handed in,

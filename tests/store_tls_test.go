@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // rediss:// speaks TLS, and to nobody whose certificate it cannot verify.
@@ -48,10 +48,10 @@ func TestCertificatesAreShownAndVerified(t *testing.T) {
 	port := freePort(t)
 	r := startRedis(t, tlsServer(port, ours, ours.issue(t, "127.0.0.1"))...)
 	c := check(newLimit(t, "api", "fixed_window", 100, 366*86400e6, 0), "u", 1)
-	by := func(kind, text, host string, o store.RedisOptions) {
+	by := func(kind, text, host string, o redisstore.Options) {
 		t.Helper()
 		o.URL, o.Timeout = "rediss://"+host+":"+port, 10*time.Second
-		s, err := store.OpenRedis(o)
+		s, err := redisstore.Open(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,33 +62,33 @@ func TestCertificatesAreShownAndVerified(t *testing.T) {
 		}
 	}
 	const ip = "127.0.0.1"
-	by("admitted", "<nil>", ip, store.RedisOptions{CACert: ours.file, Cert: client.cert, Key: client.key})
-	by("network", "tls: certificate required", ip, store.RedisOptions{CACert: ours.file})
-	by("network", "tls: unknown certificate authority", ip, store.RedisOptions{CACert: ours.file, Cert: stranger.cert, Key: stranger.key})
-	by("network", "certificate signed by unknown authority", ip, store.RedisOptions{CACert: theirs.file, Cert: client.cert, Key: client.key})
-	by("network", "certificate signed by unknown authority", ip, store.RedisOptions{Cert: client.cert, Key: client.key}) // the system's list
+	by("admitted", "<nil>", ip, redisstore.Options{CACert: ours.file, Cert: client.cert, Key: client.key})
+	by("network", "tls: certificate required", ip, redisstore.Options{CACert: ours.file})
+	by("network", "tls: unknown certificate authority", ip, redisstore.Options{CACert: ours.file, Cert: stranger.cert, Key: stranger.key})
+	by("network", "certificate signed by unknown authority", ip, redisstore.Options{CACert: theirs.file, Cert: client.cert, Key: client.key})
+	by("network", "certificate signed by unknown authority", ip, redisstore.Options{Cert: client.cert, Key: client.key}) // the system's list
 	by("network", "not valid for any names, but wanted to match localhost", "localhost",
-		store.RedisOptions{CACert: ours.file, Cert: client.cert, Key: client.key})
+		redisstore.Options{CACert: ours.file, Cert: client.cert, Key: client.key})
 	same(t, fmt.Sprint(left(t, openRedis(t, r), c)), "99")
 
-	opens := func(want, url string, o store.RedisOptions) {
+	opens := func(want, url string, o redisstore.Options) {
 		t.Helper()
 		o.URL, o.Timeout = url, time.Second
-		if _, err := store.OpenRedis(o); !strings.HasPrefix(fmt.Sprint(err), want) {
+		if _, err := redisstore.Open(o); !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
-	opens("there are certificates for Redis, want a rediss:// URL", "redis://h", store.RedisOptions{CACert: ours.file})
-	opens("there is a certificate for Redis without its key, or", "rediss://h", store.RedisOptions{Cert: client.cert})
-	opens("the CA for Redis: "+client.key+" has no certificate in PEM", "rediss://h", store.RedisOptions{CACert: client.key})
-	opens("the CA for Redis: open /nowhere: no such file", "rediss://h", store.RedisOptions{CACert: "/nowhere"})
-	opens("the certificate for Redis: tls: private key does not match public key", "rediss://h", store.RedisOptions{Cert: client.cert, Key: stranger.key})
+	opens("there are certificates for Redis, want a rediss:// URL", "redis://h", redisstore.Options{CACert: ours.file})
+	opens("there is a certificate for Redis without its key, or", "rediss://h", redisstore.Options{Cert: client.cert})
+	opens("the CA for Redis: "+client.key+" has no certificate in PEM", "rediss://h", redisstore.Options{CACert: client.key})
+	opens("the CA for Redis: open /nowhere: no such file", "rediss://h", redisstore.Options{CACert: "/nowhere"})
+	opens("the certificate for Redis: tls: private key does not match public key", "rediss://h", redisstore.Options{Cert: client.cert, Key: stranger.key})
 }
 
 // New certificates count from the next connection on.
 func TestCertificatesAreReadForEachConnection(t *testing.T) {
 	dir := t.TempDir()
-	o := store.RedisOptions{CACert: filepath.Join(dir, "ca"), Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), Timeout: 10 * time.Second}
+	o := redisstore.Options{CACert: filepath.Join(dir, "ca"), Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), Timeout: 10 * time.Second}
 	give := func(ca *testCA) certificate {
 		t.Helper()
 		client := ca.issue(t, "client")
@@ -105,7 +105,7 @@ func TestCertificatesAreReadForEachConnection(t *testing.T) {
 	port := freePort(t)
 	o.URL = "rediss://127.0.0.1:" + port
 	r := startRedis(t, tlsServer(port, old, give(old))...)
-	s, err := store.OpenRedis(o)
+	s, err := redisstore.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

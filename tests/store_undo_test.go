@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 func TestABucketThatIsDeletedBeginsAsNeverUsed(t *testing.T) {
@@ -35,7 +36,7 @@ func TestABucketThatIsDeletedBeginsAsNeverUsed(t *testing.T) {
 			}
 			return yes
 		}
-		steps("Redis", redis, func(c *limits.Check) bool { return is(store.Exists(ctx, redis, c)) },
-			func(c *limits.Check) bool { return is(store.Delete(ctx, redis, c.Key)) })
+		steps("Redis", redis, func(c *limits.Check) bool { return is(redisstore.Exists(ctx, redis, c)) },
+			func(c *limits.Check) bool { return is(redisstore.Delete(ctx, redis, c.Key)) })
 	}
 }

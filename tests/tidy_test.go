@@ -16,11 +16,11 @@ import (
 
 // floors are the rooms, from the ground up: each imports from lower floors only.
 var floors = [][]string{
-	{"limits", "redisscripts", "nginx", "internal/human", "internal/monotonic", "internal/header", "internal/buildinfo", "internal/plainjson", "internal/testkit"},
-	{"internal/route"},
-	{"store", "internal/explain", "nginx/lint", "nginx/snippet"},
-	{"internal/decision"},
-	{"replay", "internal/doctor", "internal/prove", "internal/toptalkers"},
+	{"limits", "redisscripts", "nginx", "internal/human", "internal/monotonic", "internal/header", "internal/buildinfo", "internal/plainjson"},
+	{"internal/route", "internal/testkit"},
+	{"internal/store", "internal/explain", "nginx/lint", "nginx/snippet"},
+	{"internal/store/redisstore", "internal/decision"},
+	{"internal/replay", "internal/doctor", "internal/prove", "internal/toptalkers"},
 	{"internal/service"},
 	{"internal/admin"},
 	{"cmd/authz"},
@@ -29,13 +29,13 @@ var floors = [][]string{
 
 // modules are what the rooms import that is not ours, with all that is in them.
 var modules = map[string][]string{
-	"limits":           {"github.com/BurntSushi/toml"},
-	"store":            {"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
-	"internal/prove":   {"github.com/valyala/fasthttp"},
-	"internal/service": {"github.com/valyala/fasthttp", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify"},
-	"internal/admin":   {"github.com/prometheus/client_golang"},
-	"cmd/authz":        {"github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff"},
-	"tests":            {"github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "go.yaml.in/yaml/v3", "github.com/chromedp"},
+	"limits":                    {"github.com/BurntSushi/toml"},
+	"internal/store/redisstore": {"github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"},
+	"internal/prove":            {"github.com/valyala/fasthttp"},
+	"internal/service":          {"github.com/valyala/fasthttp", "github.com/prometheus/client_golang", "github.com/prometheus/client_model", "github.com/fsnotify/fsnotify"},
+	"internal/admin":            {"github.com/prometheus/client_golang"},
+	"cmd/authz":                 {"github.com/alecthomas/kong", "github.com/alecthomas/mango-kong", "github.com/muesli/roff"},
+	"tests":                     {"github.com/redis/go-redis/v9", "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "go.yaml.in/yaml/v3", "github.com/chromedp"},
 }
 
 // floorOf is -1 for what is no room.

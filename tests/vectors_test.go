@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // A body is something that takes: it must give the answers of every file in vectors/take.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"authz/internal/buildinfo"
+	"authz/internal/store/redisstore"
 	"authz/internal/testkit"
 	"authz/redisscripts"
-	"authz/store"
 )
 
 // command runs authz with these arguments and in as its input, and returns its exit code and all that
@@ -321,7 +321,7 @@ func TestMain(m *testing.M) {
 func TestARedisURLIsLoggedWithoutItsSecrets(t *testing.T) {
 	check := func(url, want string) {
 		t.Helper()
-		if got := store.Redacted(url); got != want {
+		if got := redisstore.Redacted(url); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}

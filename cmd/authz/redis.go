@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"authz/internal/doctor"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // redisFlags is where Redis is.
@@ -34,14 +35,14 @@ func (f *redisFlags) Validate() error {
 
 // open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
 // told of that.
-func (f *redisFlags) open(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) {
-	return store.OpenRedis(store.RedisOptions{Sent: sent, Shadow: shadow, URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
+func (f *redisFlags) open(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
+	return redisstore.Open(redisstore.Options{Sent: sent, Shadow: shadow, URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
 		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
 }
 
 // opener is open, nil without --redis.
-func (f *redisFlags) opener() func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) {
+func (f *redisFlags) opener() func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
 	if f.Redis == "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"authz/internal/plainjson"
 	"authz/nginx"
-	"authz/replay"
+	"authz/internal/replay"
 )
 
 type replayCmd struct {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"text/tabwriter"
 
+	"authz/internal/store/redisstore"
 	"authz/redisscripts"
-	"authz/store"
 )
 
 type scriptsCmd struct {
@@ -41,7 +41,7 @@ func (f *scriptsLoadCmd) Run(c *console) error {
 		return err
 	}
 	defer redis.Close()
-	if err := store.LoadScripts(redis); err != nil {
+	if err := redisstore.LoadScripts(redis); err != nil {
 		return err
 	}
 	return scriptsListCmd{}.Run(c)

@@ -12,12 +12,13 @@ import (
 
 	"authz/internal/doctor"
 	"authz/internal/service"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
-	s := running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (store.Redis, error) {
+	s := running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
 		return deadRedis(t), nil
 	})
 	admin := New(s, "authz", "", false).Server()
@@ -45,13 +46,13 @@ func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 }
 
 // deadRedis is a Redis that never answers.
-func deadRedis(t *testing.T) store.Redis {
+func deadRedis(t *testing.T) redisstore.Redis {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := store.OpenRedis(store.RedisOptions{URL: "redis://" + l.Addr().String(), Timeout: 20 * time.Millisecond})
+	redis, err := redisstore.Open(redisstore.Options{URL: "redis://" + l.Addr().String(), Timeout: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func deadRedis(t *testing.T) store.Redis {
 }
 
 // running is a service as serve makes it, of limits in a file.
-func running(t *testing.T, toml string, redis func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (store.Redis, error)) *service.Service {
+func running(t *testing.T, toml string, redis func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (redisstore.Redis, error)) *service.Service {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "limits.toml")
 	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {

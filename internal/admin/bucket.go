@@ -11,17 +11,18 @@ import (
 	"authz/internal/doctor"
 	"authz/internal/human"
 	"authz/internal/service"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // Buckets is where buckets can be looked at and reset: those of a running service, or straight in Redis.
 type Buckets struct {
 	Set    *limits.Set
-	memory *store.Memory // has them, or
-	Redis  store.Redis   // has
-	Epoch  string        // the key in Redis by which all who remember refusals forget them
-	Log    *slog.Logger  // of resets
+	memory *store.Memory    // has them, or
+	Redis  redisstore.Redis // has
+	Epoch  string           // the key in Redis by which all who remember refusals forget them
+	Log    *slog.Logger     // of resets
 }
 
 // A Bucket is what one holds, by a look that charges nothing.
@@ -82,7 +83,7 @@ func (b *Buckets) peek(ctx context.Context, c *limits.Check, found *Bucket) (err
 	switch {
 	case err != nil:
 	case b.Redis != nil:
-		found.Exists, err = store.Exists(ctx, b.Redis, c)
+		found.Exists, err = redisstore.Exists(ctx, b.Redis, c)
 	default:
 		found.Exists = b.memory.Exists(c.Key)
 	}
@@ -97,7 +98,7 @@ func (b *Buckets) peek(ctx context.Context, c *limits.Check, found *Bucket) (err
 }
 
 // failure is the kind of a failure of Redis, and what there is to say about it.
-func failure(err error) string { return store.Kind(err) + ": " + doctor.Advice(err) }
+func failure(err error) string { return redisstore.Kind(err) + ": " + doctor.Advice(err) }
 
 // A ResetBucket is one that was deleted, and what it held.
 type ResetBucket struct {
@@ -137,10 +138,10 @@ func (b *Buckets) Reset(ctx context.Context, limit, key, who string) (r ResetBuc
 // deleteInRedis deletes the key, and then writes another epoch: nobody remembers anew what was said of a bucket that is
 // gone.
 func (b *Buckets) deleteInRedis(ctx context.Context, c *limits.Check) (deleted bool, err error) {
-	if deleted, err = store.Delete(ctx, b.Redis, c.Key); err != nil {
+	if deleted, err = redisstore.Delete(ctx, b.Redis, c.Key); err != nil {
 		return false, fmt.Errorf("limit.%s: %s cannot be deleted: %s", c.Limit.Name, c.Key, failure(err))
 	}
-	if err = store.Set(ctx, b.Redis, b.Epoch, rand.Text(), service.EpochLife); err != nil {
+	if err = redisstore.Set(ctx, b.Redis, b.Epoch, rand.Text(), service.EpochLife); err != nil {
 		return deleted, fmt.Errorf("limit.%s: %s is deleted, but %s cannot be written, so that remembered refusals go on until they are over: "+
 			"reset once more: %s", c.Limit.Name, c.Key, b.Epoch, failure(err))
 	}

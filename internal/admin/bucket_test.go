@@ -13,7 +13,7 @@ import (
 
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // bucketsOf is those of a limits file, in memory.

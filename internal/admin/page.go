@@ -16,7 +16,7 @@ import (
 	"authz/internal/service"
 	"authz/internal/toptalkers"
 	"authz/limits"
-	"authz/replay"
+	"authz/internal/replay"
 )
 
 //go:embed page.html

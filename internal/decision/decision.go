@@ -5,7 +5,7 @@ import (
 	"math/bits"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // A Verdict is the answer to a request.

@@ -2,7 +2,7 @@ package decision
 
 import (
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // nearShare is the share of a limit's capacity, one in so many, that is left when a request comes near the limit.

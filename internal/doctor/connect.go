@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // whyNot says why there is no connection: an error, or what the other side speaks instead.
 func (d *Doctor) whyNot(err error) string {
 	scheme, _, _ := strings.Cut(d.URL, "://")
-	silent := store.Kind(err) == "timeout"
+	silent := redisstore.Kind(err) == "timeout"
 	for _, addr := range d.addresses() {
 		switch {
 		case scheme == "redis" && !silent && speaksTLS(addr): // who speaks TLS does not wait after a HELLO
@@ -44,7 +44,7 @@ func NeverWorks(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "cluster support disabled"):
 		return "the server is no node of a cluster, want one address and a URL without cluster"
-	case errors.Is(err, store.ErrNoMaster):
+	case errors.Is(err, redisstore.ErrNoMaster):
 		return "the URL's master is not known"
 	case noSentinel.MatchString(text):
 		return "the server is no Sentinel, want a URL without master"

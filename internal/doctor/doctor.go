@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/store/redisstore"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
 )
 
 // Options are where Redis is, and who is told.
 type Options struct {
-	Redis         store.Redis // that has the time of slow answers
+	Redis         redisstore.Redis // that has the time of slow answers
 	URL           string
 	Prefix        string        // of keys
 	Timeout       time.Duration // that authz gives a request
@@ -32,9 +32,9 @@ type Doctor struct {
 	Options
 	sick bool
 
-	Server *store.Server // that is being looked at: in a cluster one after the other
-	name   string        // of the keys there, which nobody else has
-	keys   []string      // that may be there
+	Server *redisstore.Server // that is being looked at: in a cluster one after the other
+	name   string             // of the keys there, which nobody else has
+	keys   []string           // that may be there
 
 	everlasting bool // the account may not have a log expire
 
@@ -67,11 +67,11 @@ func (d *Doctor) examine(set *limits.Set) {
 	defer cancel()
 	servers, err := d.Redis.Servers(ctx)
 	if err != nil {
-		d.wrong("connection", "%s: %s", store.Redacted(d.URL), d.whyNot(err))
+		d.wrong("connection", "%s: %s", redisstore.Redacted(d.URL), d.whyNot(err))
 		return
 	}
 	for _, s := range servers {
-		name := store.Redacted(d.URL)
+		name := redisstore.Redacted(d.URL)
 		if len(servers) > 1 {
 			name = s.Addr()
 		}
@@ -100,7 +100,7 @@ func (d *Doctor) examine(set *limits.Set) {
 func (d *Doctor) newName() (name string) {
 	for range 1000 {
 		name = "doctor-" + rand.Text()
-		if _, err := d.Do("get", d.Prefix+":"+redisscripts.Version+":{"+name+"}"); store.Kind(err) != "moved" {
+		if _, err := d.Do("get", d.Prefix+":"+redisscripts.Version+":{"+name+"}"); redisstore.Kind(err) != "moved" {
 			break
 		}
 	}

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"authz/internal/human"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
 )
 
 // account tries each command that authz and its scripts need, by itself, since a script stops at the
@@ -61,7 +62,7 @@ func (d *Doctor) news() {
 	if !d.Redis.IsCluster() {
 		return
 	}
-	if _, err := d.Do("cluster", "info"); store.Kind(err) == "noperm" {
+	if _, err := d.Do("cluster", "info"); redisstore.Kind(err) == "noperm" {
 		d.unknown("cluster", "how new the news of a node is could not be looked at, want +cluster|info: "+
 			"one that was cut off is believed like the others about who has which slots, and clients may be counted at both for seconds")
 	}
@@ -70,7 +71,7 @@ func (d *Doctor) news() {
 // lacks is the rule of an ACL that would have allowed a command, after a space.
 func (d *Doctor) lacks(words []any, err error) string {
 	switch {
-	case store.Kind(err) != "noperm":
+	case redisstore.Kind(err) != "noperm":
 		return ""
 	case strings.Contains(err.Error(), "access"): // a key
 		return " ~" + d.Prefix + ":*"
@@ -100,7 +101,7 @@ func (d *Doctor) scripts() {
 			d.wrong("scripts", "%s: %s", names, text)
 		}
 	}
-	if _, err := d.Do("script", "load", redisscripts.Take().Text); err != nil && store.Kind(err) != "noperm" {
+	if _, err := d.Do("script", "load", redisscripts.Take().Text); err != nil && redisstore.Kind(err) != "noperm" {
 		d.wrong("scripts", "SCRIPT LOAD: %s; each script is sent whenever Redis does not know it", Advice(err))
 	}
 }
@@ -187,7 +188,7 @@ func (d *Doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (boo
 		}
 		args := []any{"1", key, "1", "1000000", burst, "1", nowUS, asked}
 		reply, err := d.Do(append([]any{"evalsha", s.SHA}, args...)...)
-		if store.Kind(err) == "noscript" {
+		if redisstore.Kind(err) == "noscript" {
 			reply, err = d.Do(append([]any{"eval", s.Text}, args...)...)
 		}
 		numbers, ok := reply.([]any)
@@ -201,7 +202,7 @@ func (d *Doctor) single(s redisscripts.Script) func(nowUS int64, peek bool) (boo
 // Advice is what Redis said, and what would be right.
 func Advice(err error) string {
 	text := InShort(err)
-	switch store.Kind(err) {
+	switch redisstore.Kind(err) {
 	case "readonly":
 		return "this is a replica, want its master: " + text
 	case "oom":

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"authz/internal/human"
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // connection says whether Redis answers at all.
@@ -18,7 +18,7 @@ func (d *Doctor) connection(name string) bool {
 	defer cancel()
 	_, err := d.Server.Do(ctx, "hello")
 	took := time.Since(start)
-	switch kind := store.Kind(err); kind {
+	switch kind := redisstore.Kind(err); kind {
 	case "timeout", "network", "pool", "malformed":
 		d.wrong("connection", "%s: %s", name, d.whyNot(err))
 		return false

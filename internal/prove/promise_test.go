@@ -9,7 +9,7 @@ import (
 
 	"authz/internal/human"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 func newPromise(t *testing.T, algorithm, rate string, burst int64) *promise {

@@ -16,9 +16,10 @@ import (
 
 	"authz/internal/decision"
 	"authz/internal/monotonic"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/internal/toptalkers"
 	"authz/limits"
-	"authz/store"
 )
 
 // A Service answers checks.
@@ -223,7 +224,7 @@ func (s *Service) conclude(q *request, checks []limits.Check, results []store.Re
 // nothing of the requests that the store decides.
 func (s *Service) shadowAnswered(c *limits.Check, r store.Result, err error) {
 	if err != nil {
-		s.Metrics.storeErrors.WithLabelValues(store.Kind(err)).Inc()
+		s.Metrics.storeErrors.WithLabelValues(redisstore.Kind(err)).Inc()
 		return
 	}
 	rules := s.Rules.Load()
@@ -252,7 +253,7 @@ func (s *Service) refuse(q *request, c *limits.Check, waitUS int64, by decision.
 
 // degrade answers without the store.
 func (s *Service) degrade(q *request, checks []limits.Check, err error, now time.Duration) decision.Decision {
-	kind, clientCaused := store.Kind(err), store.ClientCanCause(err)
+	kind, clientCaused := redisstore.Kind(err), redisstore.ClientCanCause(err)
 	s.Metrics.storeErrors.WithLabelValues(kind).Inc()
 	s.outage.Failed(err)
 	local, d := decision.Degrade(checks, q.local[:0], clientCaused)

@@ -12,7 +12,7 @@ import (
 	"authz/internal/header"
 	"authz/internal/route"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // A request is what is known of one request, and the memory to decide it in. It is used again and again;

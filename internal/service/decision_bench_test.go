@@ -5,7 +5,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 func BenchmarkDecide(b *testing.B) {

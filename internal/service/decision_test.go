@@ -9,7 +9,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 const second = 1_000_000

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // evictions counts the keys that Redis evicts, of all servers, while this process looks: each may be a client
@@ -50,7 +50,7 @@ func (i *inspector) countEvictions() (may bool) {
 	if evicted, bad := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil && bad == nil {
 		i.evictions.learn(i.Server.Addr(), evicted)
 	}
-	return store.Kind(err) != "noperm"
+	return redisstore.Kind(err) != "noperm"
 }
 
 // watchEvictions goes on asking, until ctx ends.

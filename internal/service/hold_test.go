@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // The first answer starts a goroutine of fasthttp, which no test may be the one to wait for.

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"authz/internal/doctor"
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // An inspector is a doctor that tries nothing: it looks at what can be seen of a Redis that serves, and logs
@@ -50,7 +50,7 @@ func (i *inspector) look() {
 	}
 }
 
-func (i *inspector) servers() []*store.Server {
+func (i *inspector) servers() []*redisstore.Server {
 	ctx, cancel := context.WithTimeout(context.Background(), doctor.Patience)
 	defer cancel()
 	servers, _ := i.Redis.Servers(ctx) // those that cannot be found are somebody else's to tell
@@ -60,19 +60,19 @@ func (i *inspector) servers() []*store.Server {
 // begin has Redis know the scripts, and looks at it: now, or when it is there. The error is that it is too
 // old for the scripts, if that is seen now: nothing that is under way depends on this process yet.
 func (i *inspector) begin(ctx context.Context, o *Outage) error {
-	err := store.LoadScripts(i.Redis)
+	err := redisstore.LoadScripts(i.Redis)
 	if err != nil {
 		if never := doctor.NeverWorks(err); never != "" {
-			return fmt.Errorf("--redis=%s: %s: %s", store.Redacted(i.URL), never, doctor.InShort(err))
+			return fmt.Errorf("--redis=%s: %s: %s", redisstore.Redacted(i.URL), never, doctor.InShort(err))
 		}
 	}
-	if !slices.Contains([]string{"timeout", "network", "pool"}, store.Kind(err)) {
+	if !slices.Contains([]string{"timeout", "network", "pool"}, redisstore.Kind(err)) {
 		if old := i.tooOld(); old != nil {
 			return old
 		}
 	}
 	if err != nil {
-		o.AwaitRedis(ctx, store.Redacted(i.URL), err, i.Redis.Ping, i.look)
+		o.AwaitRedis(ctx, redisstore.Redacted(i.URL), err, i.Redis.Ping, i.look)
 	} else {
 		i.look()
 	}

@@ -11,8 +11,8 @@ import (
 
 	"authz/internal/buildinfo"
 	"authz/internal/decision"
+	"authz/internal/store/redisstore"
 	"authz/limits"
-	"authz/store"
 )
 
 // metrics is all that /metrics shows. Labels are names of limits and rules, verdicts and kinds of errors: never
@@ -74,7 +74,7 @@ func newMetrics() *metrics {
 		Help:    "How long the store took to decide a request, or to fail.",
 		Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25}})
 	m.storeErrors = m.counters("authz_store_errors_total", "Requests that the store could not decide, by what went wrong.", "kind")
-	for _, kind := range store.Kinds {
+	for _, kind := range redisstore.Kinds {
 		m.storeErrors.WithLabelValues(kind)
 	}
 	flawed := m.counters("authz_flawed_requests_total", "Requests blocked because nothing can be made of them: the proxy "+

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"authz/store"
+	"authz/internal/store/redisstore"
 )
 
 // An Outage is what the log says of a store that fails: a failure of each kind at once, then one of that
@@ -48,7 +48,7 @@ func (o *Outage) Failed(err error) {
 		o.on.Store(true)
 	}
 	o.heard.Store(false)
-	o.latest, o.kind = now, store.Kind(err)
+	o.latest, o.kind = now, redisstore.Kind(err)
 	o.failures++
 	l := o.Line(o.kind)
 	l.latest = now
@@ -136,7 +136,7 @@ func (o *Outage) failing() string {
 
 // AwaitRedis says that Redis is not ready, and when it is; then it calls ready.
 func (o *Outage) AwaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
-	o.Log.Warn("Redis is not ready, on_error decides until it is, see authz doctor", "redis", where, "kind", store.Kind(err), "error", err.Error())
+	o.Log.Warn("Redis is not ready, on_error decides until it is, see authz doctor", "redis", where, "kind", redisstore.Kind(err), "error", err.Error())
 	go func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -159,7 +159,7 @@ func (o *Outage) Turned(server string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	if err == nil || err == store.ErrRetired {
+	if err == nil || err == redisstore.ErrRetired {
 		why := "Redis answers"
 		if err != nil {
 			why = err.Error()
@@ -174,5 +174,5 @@ func (o *Outage) Turned(server string, err error) {
 	o.opened[server] = now
 	o.Line("breaker").Said = now
 	o.Log.Warn("the breaker is open: Redis is not asked until a probe is answered, on_error decides",
-		"server", server, "kind", store.Kind(err), "error", err.Error())
+		"server", server, "kind", redisstore.Kind(err), "error", err.Error())
 }

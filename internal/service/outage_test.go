@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"authz/internal/store/redisstore"
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/store"
 )
 
 // said is an error that Redis replied with.
@@ -184,7 +184,7 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 // With the breaker open its failures are not told beside it, and then once in 30 s.
 func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 	var down error
-	redis, err := store.OpenRedis(store.RedisOptions{URL: "unix:///none", Timeout: time.Minute, Turned: func(_ string, err error) { down = err }})
+	redis, err := redisstore.Open(redisstore.Options{URL: "unix:///none", Timeout: time.Minute, Turned: func(_ string, err error) { down = err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 		o.Turned("/none", down)
 		out.Reset()
 		time.Sleep(time.Second)
-		o.Turned("/none", store.ErrRetired)
+		o.Turned("/none", redisstore.ErrRetired)
 		check(`level=INFO msg="the breaker is closed: nobody asks this server any more" server=/none open_for=1s`)
 		if len(o.opened) != 0 {
 			t.Errorf("%v are open, want none", o.opened)

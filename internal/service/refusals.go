@@ -7,9 +7,10 @@ import (
 
 	"authz/internal/decision"
 	"authz/internal/monotonic"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
 )
 
 // EpochLife is how long an epoch is kept: the next one is another text, and who finds none changes nothing.
@@ -22,7 +23,7 @@ func EpochKey(prefix string) string { return prefix + ":" + redisscripts.Version
 const epochEvery = 500 * time.Millisecond
 
 // remember begins to remember refusals, as long as ctx lasts.
-func (s *Service) remember(ctx context.Context, max int, redis store.Redis, epoch string) {
+func (s *Service) remember(ctx context.Context, max int, redis redisstore.Redis, epoch string) {
 	s.Refusals = store.NewRefusals(max)
 	s.Metrics.watch("authz_refusals", "Refusals that are remembered, to be given again without asking Redis.",
 		func() float64 { return float64(s.Refusals.Len()) })
@@ -32,18 +33,18 @@ func (s *Service) remember(ctx context.Context, max int, redis store.Redis, epoc
 // hearResets begins the refusal cache anew when the epoch has changed, and when it was out of reach: Redis may have lost
 // what it refused. A Redis without an epoch may have lost everything, too. It gets one as soon as a refusal is cached;
 // where it can have none, or its epoch cannot be read, the cache begins anew within two looks.
-func (s *Service) hearResets(ctx context.Context, redis store.Redis, key string) {
+func (s *Service) hearResets(ctx context.Context, redis redisstore.Redis, key string) {
 	ticks := time.NewTicker(epochEvery)
 	defer ticks.Stop()
 	var last string
 	for known := false; ; {
-		epoch, err := store.Get(ctx, redis, key)
-		if err == nil && (!known || epoch != last) || store.IsReply(err) { // nobody would hear of a reset
+		epoch, err := redisstore.Get(ctx, redis, key)
+		if err == nil && (!known || epoch != last) || redisstore.IsReply(err) { // nobody would hear of a reset
 			s.Refusals.Forget(monotonic.Now())
 		}
 		last, known = epoch, err == nil
 		if known && epoch == "" && s.Refusals.Len() > 0 { // its new epoch is heard at the next look
-			known = store.SetNew(ctx, redis, key, rand.Text(), EpochLife) == nil
+			known = redisstore.SetNew(ctx, redis, key, rand.Text(), EpochLife) == nil
 		}
 		select {
 		case <-ctx.Done():

@@ -10,7 +10,7 @@ import (
 
 	"authz/internal/decision"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // counted is the value of a metric.

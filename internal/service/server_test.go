@@ -17,7 +17,7 @@ import (
 	"authz/internal/route"
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // ServiceFor is a service with these limits on an in-memory store.

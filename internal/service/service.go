@@ -12,9 +12,10 @@ import (
 
 	"authz/internal/doctor"
 	"authz/internal/monotonic"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/internal/toptalkers"
 	"authz/limits"
-	"authz/store"
 )
 
 // Options are what a service is made of.
@@ -34,8 +35,8 @@ type Options struct {
 	MemoryBuckets int
 	LogRefusals   bool
 
-	OpenRedis func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (store.Redis, error) // nil: none
-	Redis     doctor.Options                                                                                                                             // but for the store
+	OpenRedis func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) // nil: none
+	Redis     doctor.Options                                                                                                                                  // but for the store
 }
 
 // New makes a service that knows its limits and its stores. It is to be closed.

@@ -5,14 +5,15 @@ import (
 	"slices"
 
 	"authz/internal/decision"
-	"authz/store"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 )
 
 // stores is where a service counts: in redis, or without one in memory.
 type stores struct {
 	Memory *store.Memory
-	Redis  store.Redis // nil: none
-	place  []any       // for the log
+	Redis  redisstore.Redis // nil: none
+	place  []any            // for the log
 	close  func()
 }
 
@@ -43,17 +44,17 @@ func (s *Service) openStores(o *Options) error {
 	if o.RefusalsMax > 0 {
 		s.remember(watching, o.RefusalsMax, redis, EpochKey(o.Prefix))
 	}
-	s.Stores = stores{Memory: memory, Redis: redis, place: []any{"store", "redis", "redis", store.Redacted(o.Redis.URL)},
+	s.Stores = stores{Memory: memory, Redis: redis, place: []any{"store", "redis", "redis", redisstore.Redacted(o.Redis.URL)},
 		close: func() { end(); redis.Close() }}
 	return nil
 }
 
 // openRedis opens Redis, and has it watched as long as ctx lasts.
-func (s *Service) openRedis(ctx context.Context, o *Options) (store.Redis, error) {
+func (s *Service) openRedis(ctx context.Context, o *Options) (redisstore.Redis, error) {
 	show := s.Metrics.breakers()
 	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
 	redis, err := o.OpenRedis(func(server string, err error) {
-		show(err != nil && err != store.ErrRetired)
+		show(err != nil && err != redisstore.ErrRetired)
 		if s.outage.Turned(server, err); err == nil {
 			go inspect.look() // another Redis may be there now
 		}
@@ -83,7 +84,7 @@ func (s *Service) State(ctx context.Context) (text string, well bool) {
 		err = redis.Ping(ctx)
 	}
 	if err != nil {
-		return "redis, no answer: " + store.Kind(err), false
+		return "redis, no answer: " + redisstore.Kind(err), false
 	}
 	if kind := s.outage.failing(); kind != "" {
 		return "redis, cannot charge: " + kind, false

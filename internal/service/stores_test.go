@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"authz/internal/doctor"
+	"authz/internal/store"
+	"authz/internal/store/redisstore"
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/store"
 )
 
 func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
@@ -19,8 +20,8 @@ func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
 		log, out := testkit.Log()
 		s.Log, s.outage.Log = log, slog.New(slog.DiscardHandler) // Redis is not there
 		o := Options{MemoryBuckets: 1, Redis: doctor.Options{URL: "unix://" + filepath.Join(t.TempDir(), "none"), Timeout: timeout}}
-		o.OpenRedis = func(turned func(string, error), _ func(int), _ func(*limits.Check, store.Result, error)) (store.Redis, error) {
-			return store.OpenRedis(store.RedisOptions{URL: o.Redis.URL, Timeout: timeout, Turned: turned})
+		o.OpenRedis = func(turned func(string, error), _ func(int), _ func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
+			return redisstore.Open(redisstore.Options{URL: o.Redis.URL, Timeout: timeout, Turned: turned})
 		}
 		if err := s.openStores(&o); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ type goBenchmark struct {
 var goBenchmarks = []goBenchmark{
 	{"match", "./limits", "BenchmarkMatch", 0},
 	{"decision", "./internal/service", "BenchmarkDecide", 0},
-	{"memory store", "./store", "BenchmarkMemoryTake", 0},
+	{"memory store", "./internal/store", "BenchmarkMemoryTake", 0},
 	{"Redis, 64 callers", "./tests", "BenchmarkTakeRedis/take/callers=64", 2},
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/store"
+	"authz/internal/store"
 )
 
 // hundred is the limit by which the memory of a bucket is measured.

@@ -1,7 +1,7 @@
 --- A breaker in front of Redis, for all workers of an nginx: it stands in the shared dict. After three failures in
 -- a row, of those that mean that Redis is out of reach or does not answer, nobody waits for it: on_error answers at
 -- once. Probes ask meanwhile, with no client's request; the first that is answered closes the breaker.
--- store/breaker.go is the service's.
+-- internal/store/redisstore/breaker.go is the service's.
 
 local now = require("resty.authz.nginx").now
 

@@ -2,7 +2,7 @@
 -- under load, and by their weight, so that Redis is never busy for a large part of the timeout. The requests
 -- beyond that wait in a queue, each until its own deadline.
 --
--- A weight of 1 takes Redis 2 to 5 us: a check, or a unit of cost in a log. store/batch.go has the same for the
+-- A weight of 1 takes Redis 2 to 5 us: a check, or a unit of cost in a log. internal/store/redisstore/batch.go has the same for the
 -- service.
 
 local nginx = require "resty.authz.nginx"
