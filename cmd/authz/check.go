@@ -23,5 +23,10 @@ func (f *checkCmd) Run(c *console) error {
 		fmt.Fprintf(c.out, ", %s", human.Count(n, "schedule"))
 	}
 	fmt.Fprintln(c.out)
+	for _, r := range set.Reads() {
+		if r.Verdict == limits.Allow && len(r.Reads) == 0 {
+			fmt.Fprintf(c.out, "allow.%s has no match: it lets every request past every limit\n", r.Name)
+		}
+	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestCheckSaysAllThatIsWrong(t *testing.T) {
 	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides\n", good)
 	more := testkit.WriteFile(t, "more.toml", "[limit.b]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/m\"\n"+
 		"[override.b.\"10.0.0.1\"]\nrate = \"6/m\"\n[allow.a]\n[deny.a]\n[deny.b]\n")
-	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\n", good, more)
+	check("exit 0\ngood: 2 limits, 1 allow rule, 2 deny rules, 1 override\nallow.a has no match: it lets every request past every limit\n", good, more)
 	sale := testkit.WriteFile(t, "sale.toml", "[schedule.login.sale]\nrate = \"50/m\"\ndays = [\"fri\"]\nzone = \"Europe/Berlin\"\n")
 	check("exit 0\ngood: 1 limit, 0 allow rules, 0 deny rules, 0 overrides, 1 schedule\n", good, sale)
 	empty := testkit.WriteFile(t, "empty.toml", "")
