@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // clock is that of one redis-server.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // Who talks to authz itself without meaning well.

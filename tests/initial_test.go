@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // warm is a token bucket that starts with less than its burst.

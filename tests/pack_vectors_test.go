@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // packStores are the two stores of the OpenResty pack, in an nginx of two workers.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/replay"
 	"authz/limits"
 	"authz/nginx"
-	"authz/internal/replay"
 )
 
 // spoken are requests with what a log has to escape: a target, and the agent that sends it.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"authz/limits"
 	"authz/internal/replay"
+	"authz/limits"
 )
 
 // replayed is every way in which a limit can meet a request and count it.

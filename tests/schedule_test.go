@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // saleLimits has a limit of each algorithm that admits 5, and 8 on 27 November. The windows of seven hours

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 
 	"github.com/redis/go-redis/v9"
 )

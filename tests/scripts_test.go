@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/store"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/internal/store"
 )
 
 // scripts is a redis-server with all scripts loaded, called as anybody would call them.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"authz/internal/store"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/internal/store"
 )
 
 // BenchmarkTakeRedis is a closed loop of callers, each with a key of its own; "plain" is one EVALSHA

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/store"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/internal/store"
 )
 
 // Section C of the collected cases: what other limiters got wrong, with its right numbers, on both

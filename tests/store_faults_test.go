@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"authz/internal/store"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/internal/store"
 )
 
 // What Redis does when it does not answer, and that no request is charged twice for it.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 var algorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_counter"}

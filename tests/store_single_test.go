@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A single check is decided by the script of its algorithm, by Redis's own clock as by one that is handed in,

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A body is something that takes: it must give the answers of every file in vectors/take.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"authz/internal/plainjson"
-	"authz/nginx"
 	"authz/internal/replay"
+	"authz/nginx"
 )
 
 type replayCmd struct {

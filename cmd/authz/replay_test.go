@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"authz/internal/testkit"
 	"authz/internal/replay"
+	"authz/internal/testkit"
 )
 
 const accessLog = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 612 "-" "curl/8.5.0"

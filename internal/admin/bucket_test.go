@@ -11,9 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"authz/internal/store"
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/internal/store"
 )
 
 // bucketsOf is those of a limits file, in memory.

@@ -13,10 +13,10 @@ import (
 	"authz/internal/explain"
 	"authz/internal/human"
 	"authz/internal/monotonic"
+	"authz/internal/replay"
 	"authz/internal/service"
 	"authz/internal/toptalkers"
 	"authz/limits"
-	"authz/internal/replay"
 )
 
 //go:embed page.html

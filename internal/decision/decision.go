@@ -4,8 +4,8 @@ package decision
 import (
 	"math/bits"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A Verdict is the answer to a request.

@@ -1,8 +1,8 @@
 package decision
 
 import (
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // nearShare is the share of a limit's capacity, one in so many, that is left when a request comes near the limit.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"authz/internal/human"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 func newPromise(t *testing.T, algorithm, rate string, burst int64) *promise {

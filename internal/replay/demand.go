@@ -3,8 +3,8 @@ package replay
 import (
 	"math/bits"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A demand is what one key has asked for, refusals or not, and the peak of that by each algorithm: a limit of that

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"authz/internal/decision"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A policy is a set of limits at work, and what it has said.

@@ -11,8 +11,8 @@ import (
 
 	"authz/internal/header"
 	"authz/internal/route"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // A request is what is known of one request, and the memory to decide it in. It is used again and again;

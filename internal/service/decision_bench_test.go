@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"authz/internal/decision"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 func BenchmarkDecide(b *testing.B) {

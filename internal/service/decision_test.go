@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/decision"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 const second = 1_000_000

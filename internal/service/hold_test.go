@@ -11,8 +11,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // The first answer starts a goroutine of fasthttp, which no test may be the one to wait for.

@@ -9,8 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"authz/internal/decision"
-	"authz/limits"
 	"authz/internal/store"
+	"authz/limits"
 )
 
 // counted is the value of a metric.

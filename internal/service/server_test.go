@@ -15,9 +15,9 @@ import (
 	"authz/internal/decision"
 	"authz/internal/monotonic"
 	"authz/internal/route"
+	"authz/internal/store"
 	"authz/internal/testkit"
 	"authz/limits"
-	"authz/internal/store"
 )
 
 // ServiceFor is a service with these limits on an in-memory store.

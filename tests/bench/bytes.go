@@ -10,9 +10,9 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
+	"authz/internal/store"
 	"authz/limits"
 	"authz/redisscripts"
-	"authz/internal/store"
 )
 
 // hundred is the limit by which the memory of a bucket is measured.
