@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authz/internal/replay"
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 	"authz/nginx"
 )
@@ -72,7 +73,7 @@ func TestReplayReadsWhatNginxWrites(t *testing.T) {
 		t.Helper()
 		o := replay.Options{Limits: set, ReorderUS: 5e6}
 		if format != "" {
-			if o.Format, err = replay.FormatFrom(conf, format); err != nil {
+			if o.Format, err = accesslog.FormatFrom(conf, format); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"authz/internal/replay"
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
@@ -131,7 +132,7 @@ func TestReplayRefusesWhatTheServiceRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format, err := replay.ParseFormat(replayedFormat)
+	format, err := accesslog.ParseFormat(replayedFormat)
 	if err != nil {
 		t.Fatal(err)
 	}

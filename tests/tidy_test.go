@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"limits", "redisscripts", "nginx", "internal/human", "internal/monotonic", "internal/header", "internal/buildinfo", "internal/plainjson"},
 	{"internal/route", "internal/testkit"},
 	{"internal/store", "internal/explain", "nginx/lint", "nginx/snippet"},
-	{"internal/store/redisstore", "internal/decision"},
+	{"internal/store/redisstore", "internal/decision", "internal/replay/accesslog"},
 	{"internal/replay", "internal/doctor", "internal/prove", "internal/toptalkers"},
 	{"internal/service"},
 	{"internal/admin"},

@@ -12,6 +12,7 @@ import (
 
 	"authz/internal/plainjson"
 	"authz/internal/replay"
+	"authz/internal/replay/accesslog"
 	"authz/nginx"
 )
 
@@ -27,7 +28,7 @@ type replayCmd struct {
 	HTML       string        `name:"html" help:"Write the report to this file, with pictures, too." xor:"as" placeholder:"FILE"`
 	Logs       []string      `arg:"" name:"access_log" help:"Access logs, plain or gzip; - is the input. Several are merged by their times."`
 
-	format *replay.Format
+	format *accesslog.Format
 }
 
 // Validate also reads the format.
@@ -42,7 +43,7 @@ func (f *replayCmd) Validate() (err error) {
 	case f.Format != "" && f.FormatFrom != "":
 		return errors.New("--format and --format-from: want one of them")
 	case f.Format != "":
-		if f.format, err = replay.ParseFormat(f.Format); err != nil {
+		if f.format, err = accesslog.ParseFormat(f.Format); err != nil {
 			return fmt.Errorf("--format: %w", err)
 		}
 	}
@@ -162,7 +163,7 @@ func (f *replayCmd) mayWriteHTML() error {
 }
 
 // formatFrom reads FILE, or FILE:NAME.
-func formatFrom(from string) (*replay.Format, error) {
+func formatFrom(from string) (*accesslog.Format, error) {
 	file, name := from, ""
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		if colon := strings.LastIndexByte(from, ':'); colon > 0 {
@@ -177,10 +178,10 @@ func formatFrom(from string) (*replay.Format, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := replay.FormatFrom(conf, name)
+	format, err := accesslog.FormatFrom(conf, name)
 	if err != nil { // perhaps in a file that it includes, if they are here
 		if conf, lacks := nginx.Read(file); lacks == nil {
-			format, err = replay.FormatFrom(conf, name)
+			format, err = accesslog.FormatFrom(conf, name)
 		}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
@@ -17,7 +18,7 @@ type batch struct {
 	left     int             // requests that are neither decided nor left out
 	before   int64           // lines of the log
 
-	flawed [flaws]flawed
+	flawed [accesslog.Flaws]flawed
 	exact  bool   // some time has a fraction of a second
 	seen   []bool // fields by place
 }
@@ -43,45 +44,45 @@ type outcome struct {
 // flawed counts lines.
 type flawed struct{ lines, first int64 }
 
-func newBatch(n *fieldNames) *batch { return &batch{seen: make([]bool, n.size())} }
+func newBatch(n *accesslog.FieldNames) *batch { return &batch{seen: make([]bool, n.Size())} }
 
 // A matcher parses batches and matches their requests.
 type matcher struct {
-	reader   *attrsReader
+	reader   *accesslog.AttrsReader
 	policies []*policy
 	match    []limits.Match
 }
 
-func newMatcher(n *fieldNames, policies []*policy) *matcher {
-	return &matcher{reader: newAttrsReader(n, policies), policies: policies, match: make([]limits.Match, len(policies))}
+func newMatcher(n *accesslog.FieldNames, policies []*policy) *matcher {
+	return &matcher{reader: accesslog.NewAttrsReader(n, setsOf(policies)), policies: policies, match: make([]limits.Match, len(policies))}
 }
 
 // fill makes requests of whole lines that have this format.
-func (m *matcher) fill(b *batch, text []byte, format *bound) {
+func (m *matcher) fill(b *batch, text []byte, format *accesslog.Bound) {
 	b.lines, b.requests, b.outcomes, b.checks, b.passed, b.keys = 0, b.requests[:0], b.outcomes[:0], b.checks[:0], b.passed[:0], b.keys[:0]
-	b.flawed, b.exact = [flaws]flawed{}, false
+	b.flawed, b.exact = [accesslog.Flaws]flawed{}, false
 	for rest := text; len(rest) > 0; {
 		var line []byte
-		line, rest = cutLine(rest)
+		line, rest = accesslog.CutLine(rest)
 		b.lines++
-		timeUS, flaw := m.reader.read(line, format)
-		if flaw != flawless {
+		timeUS, flaw := m.reader.Read(line, format)
+		if flaw != accesslog.Flawless {
 			f := &b.flawed[flaw]
 			if f.lines++; f.first == 0 {
 				f.first = b.lines
 			}
 			continue
 		}
-		b.requests = append(b.requests, entry{timeUS, b.lines, wordOf(m.reader.fields.values[placeLimitReq]), !m.reader.attrs.IP.IsValid()})
+		b.requests = append(b.requests, entry{timeUS, b.lines, wordOf(m.reader.Fields.Values[accesslog.PlaceLimitReq]), !m.reader.Attrs.IP.IsValid()})
 		b.exact = b.exact || timeUS%1e6 != 0
 		for i, p := range m.policies {
-			p.set.Match(m.reader.attrsOf(i), &m.match[i])
+			p.set.Match(m.reader.AttrsOf(i), &m.match[i])
 			b.take(&m.match[i])
 		}
 	}
 	b.left = len(b.requests)
 	b.bytes = 96*(len(b.requests)+len(b.outcomes)) + 56*len(b.checks) + 8*len(b.passed) + len(b.keys)
-	copy(b.seen, m.reader.fields.seen)
+	copy(b.seen, m.reader.Fields.Seen)
 }
 
 // take keeps what a match has found: its memory is used again.

@@ -71,7 +71,7 @@ func loadText(tb testing.TB, text string) *limits.Set {
 
 // BenchmarkReplay replays 5 million lines, and says how many a second, with how much memory at most, and how
 // much of a core a line takes, which does not depend on who else uses the machine:
-// go test -run '^$' -bench Replay -benchtime 1x ./replay
+// go test -run '^$' -bench Replay -benchtime 1x ./internal/replay
 func BenchmarkReplay(b *testing.B) {
 	const lines = 5_000_000
 	path := filepath.Join(b.TempDir(), "access.log")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"authz/internal/replay/accesslog"
 )
 
 func pageOf(t *testing.T, r *Report) string {
@@ -21,7 +23,7 @@ func pageOf(t *testing.T, r *Report) string {
 // What a client sends, a path or the name of a file is text on the page and nothing else.
 func TestNothingFromALogIsMarkup(t *testing.T) {
 	const evil = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
-	format, err := ParseFormat(`$msec "$request_uri" "$http_x_api_key" $limit_req_status <script>`)
+	format, err := accesslog.ParseFormat(`$msec "$request_uri" "$http_x_api_key" $limit_req_status <script>`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestThePageSaysWhatTheTableSays(t *testing.T) {
 		from  = "2026-10-10T00:00"
 		until = "2026-10-11T00:00"
 		zone  = "UTC"`)
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"authz/internal/replay/accesslog"
 )
 
 // A Log is an access log, plain or compressed by gzip.
@@ -18,7 +20,6 @@ type Log struct {
 
 const (
 	chunkBytes  = 256 << 10 // of lines that are parsed in one go
-	longestLine = 1 << 20   // bytes; no request that nginx takes is as long
 	mostGuessed = 16        // chunks whose format is looked for
 )
 
@@ -68,8 +69,8 @@ func (r *lineReader) next(buf []byte) ([]byte, error) {
 			}
 			return buf, nil
 		}
-		if len(buf) > longestLine { // no line has ended yet
-			return append(buf[:longestLine+1], '\n'), r.skipLine()
+		if len(buf) > accesslog.LongestLine { // no line has ended yet
+			return append(buf[:accesslog.LongestLine+1], '\n'), r.skipLine()
 		}
 		if err := r.fill(&buf); err != nil {
 			return nil, err
@@ -117,32 +118,4 @@ func (r *lineReader) skipLine() error {
 		}
 	}
 	return nil
-}
-
-// detect finds out the format of a chunk: the one that most of its lines have, the first in the order of
-// formats where as many have another; nil if no line has any. A line that says when has the format, be there
-// a request in it or not: what scanners send is none.
-func detect(chunk []byte, n *fieldNames) *Format {
-	var best *Format
-	most := 0
-	for _, f := range formats {
-		b, r, good, rest := f.bind(n), newAttrsReader(n, nil), 0, chunk
-		for len(rest) > 0 {
-			var line []byte
-			line, rest = cutLine(rest)
-			if _, flaw := r.read(line, b); flaw != otherFormat && flaw != noTime && flaw != tooLong {
-				good++
-			}
-		}
-		if good > most {
-			best, most = f, good
-		}
-	}
-	return best
-}
-
-// cutLine cuts the first line, without its end.
-func cutLine(text []byte) (line, rest []byte) {
-	line, rest, _ = bytes.Cut(text, []byte("\n"))
-	return bytes.TrimSuffix(line, []byte("\r")), rest
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"authz/internal/replay/accesslog"
 )
 
 // total is one bucket of 3 for everybody, and a watched one by address.
@@ -38,7 +40,7 @@ func replayText(t testing.TB, toml string, logs ...string) (*Report, error) {
 
 func replayLogs(t testing.TB, toml string, logs ...Log) (*Report, error) {
 	t.Helper()
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +220,7 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintf(&b, "%d 10.%d.%d.%d /\n", 1791640536+i, i>>16, i>>8&255, i&255)
 	}
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +247,14 @@ func TestALineDoesNotAllocate(t *testing.T) {
 		{"json", `{"ts":1791640536.25,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/api/x","headers":{"A":["b","c"]}}}` + "\n"},
 		{"ltsv", "time:10/Oct/2026:13:55:36 +0000\thost:203.0.113.9\treq:GET /api/x HTTP/1.1\tua:x\\x09y\n"},
 	} {
-		f, err := ParseFormat(c.format)
+		f, err := accesslog.ParseFormat(c.format)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := newPolicy(set, &Suggest{})
 		policies := []*policy{p}
-		names := newFieldNames(policies)
-		m, b, format := newMatcher(names, policies), newBatch(names), f.bind(names)
+		names := accesslog.NewFieldNames(setsOf(policies))
+		m, b, format := newMatcher(names, policies), newBatch(names), f.Bind(names)
 		text := []byte(strings.Repeat(c.line, 100))
 		nowUS := time.Now().UnixMicro()
 		round := func() {

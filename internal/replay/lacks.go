@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
@@ -31,24 +32,24 @@ func (r *run) lacks(rules []limits.Rule) []Lack {
 
 // logged says whether the logs have what is read.
 func (r *run) logged(what limits.Read) bool {
-	has := func(places ...place) bool {
-		return slices.ContainsFunc(places, func(at place) bool { return at != nowhere && r.seen[at] })
+	has := func(places ...accesslog.Place) bool {
+		return slices.ContainsFunc(places, func(at accesslog.Place) bool { return at != accesslog.Nowhere && r.seen[at] })
 	}
 	switch what.Kind {
 	case limits.ReadIP:
-		return has(placeAddress)
+		return has(accesslog.PlaceAddress)
 	case limits.ReadHost:
-		return has(placeHost, placeHTTPHost, placeServerName)
+		return has(accesslog.PlaceHost, accesslog.PlaceHTTPHost, accesslog.PlaceServerName)
 	case limits.ReadMethod:
-		return has(placeMethod)
+		return has(accesslog.PlaceMethod)
 	case limits.ReadZone:
-		return has(placeZone)
+		return has(accesslog.PlaceZone)
 	case limits.ReadHeader:
-		return has(r.names.header(what.Name))
+		return has(r.names.Header(what.Name))
 	case limits.ReadCookie:
-		return has(placeCookie, r.names.cookie(slices.Index(r.names.cookies, what.Name)))
+		return has(accesslog.PlaceCookie, r.names.Cookie(slices.Index(r.names.Cookies, what.Name)))
 	case limits.ReadQuery:
-		return has(placeTarget, placeRequest, placeQuery)
+		return has(accesslog.PlaceTarget, accesslog.PlaceRequest, accesslog.PlaceQuery)
 	}
 	return true // a path: else there would be no request
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"authz/internal/replay/accesslog"
 )
 
 func TestWhatLimitReqNeverSaysIsCountedTogether(t *testing.T) {
-	format, err := ParseFormat("$msec $request_uri $limit_req_status")
+	format, err := accesslog.ParseFormat("$msec $request_uri $limit_req_status")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,9 @@ package replay
 import (
 	"fmt"
 	"strings"
-)
 
-// Notes are what the text and the page both say of a thing beside its numbers, a sentence each. There are
-// only those that have something to say.
+	"authz/internal/replay/accesslog"
+)
 
 // few lines that come too late are what any log may have.
 const few = 10
@@ -19,7 +18,7 @@ func (l LogReport) warning() string {
 			return fmt.Sprintf("%s is damaged, and this report ends before its end: nothing from line %d on was read; want a gzip that gzip -t finds whole",
 				plain(l.Name), b.First)
 		}
-		if b.Kind == fromFuture.String() {
+		if b.Kind == accesslog.FromFuture.String() {
 			astray, all = astray+b.Lines, all+b.Lines
 		}
 	}

@@ -99,3 +99,11 @@ func (p *policy) ask(nowUS int64, checks []limits.Check) {
 		p.limits[c.Limit.Index].count(nowUS, c, refused)
 	}
 }
+
+// setsOf are the limits of policies.
+func setsOf(policies []*policy) (sets []*limits.Set) {
+	for _, p := range policies {
+		sets = append(sets, p.set)
+	}
+	return sets
+}

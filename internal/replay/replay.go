@@ -10,16 +10,17 @@ import (
 	"fmt"
 	"runtime"
 
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
 // Options say what is replayed.
 type Options struct {
 	Limits    *limits.Set
-	Against   *limits.Set // what Limits is compared with; nil: nothing
-	Format    *Format     // nil: that of each log is found out from its first lines
-	ReorderUS int64       // how much too late a line may come and still be put in its place; microseconds
-	Suggest   *Suggest    // nil: nothing is suggested
+	Against   *limits.Set       // what Limits is compared with; nil: nothing
+	Format    *accesslog.Format // nil: that of each log is found out from its first lines
+	ReorderUS int64             // how much too late a line may come and still be put in its place; microseconds
+	Suggest   *Suggest          // nil: nothing is suggested
 }
 
 // Suggest says which numbers to look for: the smallest that would have refused at most Keys of the keys,
@@ -40,7 +41,7 @@ func Run(o Options, logs []Log) (*Report, error) {
 // A run is a replay under way.
 type run struct {
 	Options
-	names    *fieldNames
+	names    *accesslog.FieldNames
 	policies []*policy
 	compared *comparison // nil without Against
 
@@ -64,8 +65,8 @@ func newRun(o Options) *run {
 	if o.Against != nil {
 		r.compared = newComparison()
 	}
-	r.names = newFieldNames(r.policies)
-	r.seen = make([]bool, r.names.size())
+	r.names = accesslog.NewFieldNames(setsOf(r.policies))
+	r.seen = make([]bool, r.names.Size())
 	return r
 }
 
@@ -119,7 +120,7 @@ func (r *run) findFormat(s *stream) error {
 			break
 		}
 		s.chunks = append(s.chunks, chunk)
-		if s.format = detect(chunk, r.names); s.format != nil {
+		if s.format = accesslog.Detect(chunk, r.names); s.format != nil {
 			return nil
 		}
 		lines += bytes.Count(bytes.TrimSuffix(chunk, []byte("\n")), []byte("\n")) + 1
@@ -167,7 +168,7 @@ func (r *run) read(s *stream, jobs chan<- *job, stopped <-chan struct{}) {
 	if s.format == nil { // it is empty
 		return
 	}
-	format := s.format.bind(r.names)
+	format := s.format.Bind(r.names)
 	for {
 		j := &job{batch: r.batch(), format: format, done: make(chan struct{})}
 		if len(s.chunks) > 0 {

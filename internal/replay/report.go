@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
@@ -180,7 +181,7 @@ func (r *run) report(streams []*stream) (*Report, error) {
 		}
 	}
 	for _, w := range [...]word{1, 2, 3, 4, 5, otherWord, noWord} {
-		if n := r.said[w]; n > 0 && r.seen[placeLimitReq] {
+		if n := r.said[w]; n > 0 && r.seen[accesslog.PlaceLimitReq] {
 			out.LimitReq = append(out.LimitReq, Said{wordNames[w], n})
 		}
 	}
@@ -205,7 +206,7 @@ func (s *stream) brokenLines() []Broken {
 	broken := []Broken{}
 	for i, f := range s.flawed {
 		if f.lines > 0 {
-			broken = append(broken, Broken{flaw(i).String(), f.lines, f.first})
+			broken = append(broken, Broken{accesslog.Flaw(i).String(), f.lines, f.first})
 		}
 	}
 	if s.log.damaged != nil {

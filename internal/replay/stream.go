@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"authz/internal/replay/accesslog"
 )
 
 // A stream is one log on its way: its chunks are read ahead and parsed by others, its requests come out of
@@ -11,7 +13,7 @@ import (
 type stream struct {
 	run    *run
 	log    *lineReader
-	format *Format
+	format *accesslog.Format
 	chunks [][]byte  // the first, which its format was found out from
 	queue  chan *job // in the order of the log
 
@@ -30,7 +32,7 @@ type stream struct {
 	lines, requests, late int64
 	crowded               int64 // requests that were taken before they had waited for older ones
 	exact                 bool  // some time has a fraction of a second
-	flawed                [flaws]flawed
+	flawed                [accesslog.Flaws]flawed
 	err                   error
 	ended                 bool // there are no more batches to read
 }
@@ -43,7 +45,7 @@ const mostKept = 64 << 20
 type job struct {
 	text   []byte // whole lines
 	batch  *batch
-	format *bound
+	format *accesslog.Bound
 	done   chan struct{}
 	err    error // of reading it
 }
@@ -64,10 +66,14 @@ func earlier(a, b request) int {
 // requests is a heap, the earliest first.
 type requests []request
 
-func (r requests) Len() int           { return len(r) }
+func (r requests) Len() int { return len(r) }
+
 func (r requests) Less(i, j int) bool { return earlier(r[i], r[j]) < 0 }
-func (r requests) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *requests) Push(x any)        { *r = append(*r, x.(request)) }
+
+func (r requests) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+
+func (r *requests) Push(x any) { *r = append(*r, x.(request)) }
+
 func (r *requests) Pop() any {
 	last := len(*r) - 1
 	x := (*r)[last]
@@ -116,7 +122,7 @@ func (s *stream) pull() {
 		s.batches, s.at = slices.Delete(s.batches, 0, 1), 0
 	}
 	if !good {
-		s.flaw(fromFuture, flawed{1, b.before + e.line})
+		s.flaw(accesslog.FromFuture, flawed{1, b.before + e.line})
 		s.forget(b)
 		return
 	}
@@ -175,7 +181,7 @@ func (s *stream) nextBatch() {
 	b := j.batch
 	for i, f := range b.flawed {
 		if f.lines > 0 {
-			s.flaw(flaw(i), flawed{f.lines, s.lines + f.first})
+			s.flaw(accesslog.Flaw(i), flawed{f.lines, s.lines + f.first})
 		}
 	}
 	b.before = s.lines
@@ -190,7 +196,7 @@ func (s *stream) nextBatch() {
 	s.kept += b.bytes
 }
 
-func (s *stream) flaw(i flaw, f flawed) {
+func (s *stream) flaw(i accesslog.Flaw, f flawed) {
 	if s.flawed[i].lines == 0 {
 		s.flawed[i].first = f.first
 	}

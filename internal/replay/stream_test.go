@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"authz/internal/replay/accesslog"
 )
 
 // Whatever the order within 5 seconds, the report is that of the order of the times.
@@ -76,7 +78,7 @@ func TestTheClockFollowsNoLineThatItsNeighboursDoNot(t *testing.T) {
 
 // What is left out counts nowhere but as a broken line.
 func TestALineFromTheFutureIsLeftOutOfAllCounts(t *testing.T) {
-	format, err := ParseFormat("$msec $remote_addr $request_uri $limit_req_status")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri $limit_req_status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestALogThatIsNotInOrderIsSaidToBeSo(t *testing.T) {
 func TestWhatWaitsForLateLinesHasABound(t *testing.T) {
 	const lines = 1_000_000
 	line := "1791640536 203.0.113.9 /\n"
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/replay/accesslog"
 	"authz/limits"
 )
 
@@ -37,7 +38,7 @@ func limitOf(algorithm, rate string, burst *int64, cost int) string {
 // refusedKeys replays a log, and says how many keys were refused something, and how many there are.
 func refusedKeys(t *testing.T, toml, log string) (refused, all int64) {
 	t.Helper()
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func TestASuggestionIsTheSmallestThatWouldDo(t *testing.T) {
 		{"sliding_counter", "80/s", nil, 2}, {"token_bucket", "400/7s", new(int64(15)), 1}, {"leaky_bucket", "300/s", new(int64(5)), 1}} {
 		log := bursts(random)
 		for _, keys := range []Share{0, 20_000, 300_000} {
-			format, err := ParseFormat("$msec $remote_addr $request_uri")
+			format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,7 @@ func oneLess(s Suggestion, cost int) (toml string, ok bool) {
 
 func TestASuggestionSaysWhyItCannotBeUsed(t *testing.T) {
 	log := strings.Repeat("1791640536 203.0.113.9 /\n", 10_001)
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ sliding_counter 10001/s 10001:
 // Who has numbers of their own asks nothing of the limit's.
 func TestAnOverriddenKeyIsNoneThatASuggestionIsFor(t *testing.T) {
 	toml := limitOf("fixed_window", "1/m", nil, 1) + "[override.a.\"203.0.113.9\"]\nrate = \"100/m\"\n"
-	format, err := ParseFormat("$msec $remote_addr $request_uri")
+	format, err := accesslog.ParseFormat("$msec $remote_addr $request_uri")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"authz/internal/replay/accesslog"
 	"authz/limits"
+	"authz/nginx"
 )
 
 // Each folder of vectors/replay is a log and what is said of it: want.txt to people, want.json to programs.
@@ -76,11 +78,13 @@ func (v vectorFolder) run() *Report {
 		must(err)
 	}
 	if text := v.read("format.txt"); text != "" {
-		o.Format, err = ParseFormat(strings.TrimSuffix(text, "\n"))
+		o.Format, err = accesslog.ParseFormat(strings.TrimSuffix(text, "\n"))
 		must(err)
 	}
 	if text := v.read("nginx.conf"); text != "" {
-		o.Format, err = FormatFrom(directives(text), "")
+		conf, bad := nginx.Parse("nginx.conf", text)
+		must(bad)
+		o.Format, err = accesslog.FormatFrom(conf, "")
 		must(err)
 	}
 	if text := v.read("suggest.txt"); text != "" {

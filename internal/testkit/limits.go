@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"authz/limits"
+	"testing"
 )
 
 // LimitOf is 5 a minute under an algorithm, with a burst of 5 for the buckets.
@@ -25,4 +26,14 @@ func AllAlgorithms() (checks []limits.Check) {
 		checks = append(checks, CheckOf(LimitOf(a), a.String()))
 	}
 	return checks
+}
+
+// Limits is a set that is written as a limits file.
+func Limits(t testing.TB, text string) *limits.Set {
+	t.Helper()
+	set, err := limits.Load("authz", WriteFile(t, "limits.toml", text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }

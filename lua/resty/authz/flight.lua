@@ -2,8 +2,8 @@
 -- under load, and by their weight, so that Redis is never busy for a large part of the timeout. The requests
 -- beyond that wait in a queue, each until its own deadline.
 --
--- A weight of 1 takes Redis 2 to 5 us: a check, or a unit of cost in a log. internal/store/redisstore/batch.go has the same for the
--- service.
+-- A weight of 1 takes Redis 2 to 5 us: a check, or a unit of cost in a log. The service has the same, in
+-- internal/store/redisstore/batch.go.
 
 local nginx = require "resty.authz.nginx"
 local semaphore = require "ngx.semaphore"

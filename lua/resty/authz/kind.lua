@@ -1,4 +1,5 @@
---- The kinds of failure, in the few words of the service's metrics (internal/store/redisstore/kind.go says what each means).
+--- The kinds of failure, in the few words of the service's metrics. internal/store/redisstore/kind.go says what each
+-- means.
 
 local find, sub = string.find, string.sub
 

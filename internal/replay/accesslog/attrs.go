@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"bytes"
@@ -6,11 +6,11 @@ import (
 	"authz/limits"
 )
 
-// A flaw is why a line is no request that the service would have been asked about.
-type flaw uint8
+// A Flaw is why a line is no request that the service would have been asked about.
+type Flaw uint8
 
 const (
-	flawless flaw = iota
+	Flawless Flaw = iota
 	otherFormat
 	noTime
 	noRequest
@@ -18,87 +18,90 @@ const (
 	badTarget
 	badHost
 	tooLong
-	fromFuture
-	flaws
+	FromFuture
+	Flaws
 )
 
-func (f flaw) String() string {
-	return [flaws]string{"", "not in this format", "no time", "no request", "not HTTP", "a target that nginx answers with 400",
+func (f Flaw) String() string {
+	return [Flaws]string{"", "not in this format", "no time", "no request", "not HTTP", "a target that nginx answers with 400",
 		"a host that nginx answers with 400", "longer than 1 MiB", "from the future"}[f]
 }
 
-// An attrsReader makes of lines the attributes that the service would have had.
-type attrsReader struct {
-	fields  *fields
+// LongestLine is in bytes: no request that nginx takes is as long.
+const LongestLine = 1 << 20
+
+// An AttrsReader makes of lines the attributes that the service would have had.
+type AttrsReader struct {
+	Fields  *fields
 	clock   clock
 	path    []byte
 	cookie  []byte
-	headers [][]place  // by policy: of its HeaderNames
-	values  [][][]byte // by policy: what Attrs.Headers has
-	attrs   limits.Attrs
+	headers [][]Place  // by set: of its HeaderNames
+	values  [][][]byte // by set: what Attrs.Headers has
+	Attrs   limits.Attrs
 }
 
-func newAttrsReader(n *fieldNames, policies []*policy) *attrsReader {
-	r := &attrsReader{fields: newFields(n)}
-	for _, p := range policies {
-		places := n.headersOf(p.set)
+func NewAttrsReader(n *FieldNames, sets []*limits.Set) *AttrsReader {
+	r := &AttrsReader{Fields: newFields(n)}
+	for _, set := range sets {
+		places := n.headersOf(set)
 		r.headers = append(r.headers, places)
 		r.values = append(r.values, make([][]byte, len(places)))
 	}
 	return r
 }
 
-// read reads a line. What it makes of it is valid until the next; attrsOf has it for each policy.
-func (r *attrsReader) read(line []byte, b *bound) (timeUS int64, f flaw) {
-	if len(line) > longestLine {
+// Read reads a line. What it makes of it is valid until the next; attrsOf has it for each policy.
+func (r *AttrsReader) Read(line []byte, b *Bound) (timeUS int64, f Flaw) {
+	if len(line) > LongestLine {
 		return 0, tooLong
 	}
-	if !b.read(line, r.fields) {
+	if !b.read(line, r.Fields) {
 		return 0, otherFormat
 	}
-	timeUS, ok := r.clock.of(r.fields)
+	timeUS, ok := r.clock.of(r.Fields)
 	if !ok {
 		return 0, noTime
 	}
-	v := r.fields.values
+	v := r.Fields.Values
 	method, target, host, f := r.target(b)
-	if f != flawless {
+	if f != Flawless {
 		return 0, f
 	}
-	a := limits.Attrs{Method: method, Zone: v[placeZone], Query: v[placeQuery], Cookie: v[placeCookie], NowUS: timeUS}
+	a := limits.Attrs{Method: method, Zone: v[PlaceZone], Query: v[PlaceQuery], Cookie: v[PlaceCookie], NowUS: timeUS}
 	// nginx serves the host of a full URL in the request line, whatever the Host header names.
-	for _, text := range [...][]byte{v[placeHost], host, v[placeHTTPHost], v[placeServerName]} {
+	for _, text := range [...][]byte{v[PlaceHost], host, v[PlaceHTTPHost], v[PlaceServerName]} {
 		if len(a.Host) == 0 {
 			a.Host = text
 		}
 	}
-	if len(v[placeHost]) == 0 && !limits.HostIsValid(a.Host) { // nginx's $host is valid, whatever a client sent
+	if len(v[PlaceHost]) == 0 && !limits.HostIsValid(a.Host) { // nginx's $host is valid, whatever a client sent
 		return 0, badHost
 	}
-	if a.Path, f = r.pathOf(target, &a, b); f != flawless {
+	if a.Path, f = r.pathOf(target, &a, b); f != Flawless {
 		return 0, f
 	}
-	a.IP, _ = limits.ParseAddr(v[placeAddress])
-	if len(a.Cookie) == 0 && len(r.fields.names.cookies) > 0 {
+	a.IP, _ = limits.ParseAddr(v[PlaceAddress])
+	if len(a.Cookie) == 0 && len(r.Fields.names.Cookies) > 0 {
 		a.Cookie = r.joinCookies()
 	}
-	r.attrs = a
-	return timeUS, flawless
+	r.Attrs = a
+	return timeUS, Flawless
 }
 
 // target is what was asked for: the fields of its own, else those of the request line. It is nil when
 // $uri alone says it.
-func (r *attrsReader) target(b *bound) (method, target, host []byte, f flaw) {
-	v := r.fields.values
-	method, target = v[placeMethod], v[placeTarget]
-	if line := v[placeRequest]; len(line) > 0 {
+func (r *AttrsReader) target(b *Bound) (method, target, host []byte, f Flaw) {
+	v := r.Fields.Values
+	method, target = v[PlaceMethod], v[PlaceTarget]
+	if line := v[PlaceRequest]; len(line) > 0 {
 		lineMethod, lineTarget, ok := splitRequest(line)
 		switch {
 		case !ok && len(target) == 0:
 			return nil, nil, nil, noHTTP
 		case len(method) == 0 && len(lineMethod) > 0:
 			method = lineMethod
-			r.fields.seen[placeMethod] = true
+			r.Fields.Seen[PlaceMethod] = true
 		}
 		if len(target) == 0 {
 			target = lineTarget
@@ -108,18 +111,18 @@ func (r *attrsReader) target(b *bound) (method, target, host []byte, f flaw) {
 		if len(v[placeURI]) == 0 {
 			return nil, nil, nil, noRequest
 		}
-		return method, nil, nil, flawless
+		return method, nil, nil, Flawless
 	}
 	if urlHost, rest, ok := limits.SplitURL(target); ok { // what is no URL stays a target, for nginx to refuse
 		host, target = urlHost, rest
 	}
-	return method, target, host, flawless
+	return method, target, host, Flawless
 }
 
 // pathOf is the path of the target, and fills in its query; without one, that of $uri, which is decoded
 // already.
-func (r *attrsReader) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, flaw) {
-	uri, fromURI := r.fields.values[placeURI], target == nil
+func (r *AttrsReader) pathOf(target []byte, a *limits.Attrs, b *Bound) ([]byte, Flaw) {
+	uri, fromURI := r.Fields.Values[placeURI], target == nil
 	if fromURI && (b.json || b.ltsv) {
 		target = uri // which others than nginx write as it was sent, and nginx in a way that reads alike but for rare bytes
 	}
@@ -129,9 +132,9 @@ func (r *attrsReader) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, 
 			r.path = path
 			if len(query) > 0 {
 				a.Query = query
-				r.fields.seen[placeQuery] = true
+				r.Fields.Seen[PlaceQuery] = true
 			}
-			return path, flawless
+			return path, Flawless
 		}
 		if !fromURI {
 			return nil, badTarget
@@ -143,24 +146,24 @@ func (r *attrsReader) pathOf(target []byte, a *limits.Attrs, b *bound) ([]byte, 
 	if n := len(uri); n > 1 && uri[n-1] == '/' {
 		uri = uri[:n-1]
 	}
-	return uri, flawless
+	return uri, Flawless
 }
 
-// attrsOf is the attributes for a policy.
-func (r *attrsReader) attrsOf(policy int) *limits.Attrs {
-	r.attrs.Headers = r.values[policy]
+// AttrsOf is the attributes for a policy.
+func (r *AttrsReader) AttrsOf(policy int) *limits.Attrs {
+	r.Attrs.Headers = r.values[policy]
 	for i, at := range r.headers[policy] {
-		r.attrs.Headers[i] = r.fields.values[at]
+		r.Attrs.Headers[i] = r.Fields.Values[at]
 	}
-	return &r.attrs
+	return &r.Attrs
 }
 
 // joinCookies makes a Cookie header of those that the log has one by one.
-func (r *attrsReader) joinCookies() []byte {
-	n := r.fields.names
+func (r *AttrsReader) joinCookies() []byte {
+	n := r.Fields.names
 	r.cookie = r.cookie[:0]
-	for i, name := range n.cookies {
-		value := r.fields.values[n.cookie(i)]
+	for i, name := range n.Cookies {
+		value := r.Fields.Values[n.Cookie(i)]
 		if len(value) == 0 || bytes.IndexByte(value, ';') >= 0 {
 			continue
 		}

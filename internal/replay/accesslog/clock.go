@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ type clock struct {
 // of is the time that the most exact of the fields says. It is false for none, or one that cannot be read.
 func (c *clock) of(f *fields) (int64, bool) {
 	for at := placeMsec; at <= placeTime; at++ {
-		text := f.values[at]
+		text := f.Values[at]
 		if len(text) == 0 {
 			continue
 		}

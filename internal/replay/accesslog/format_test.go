@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ http {
 }
 `
 
-// directives are those of a text, as far as it can be read.
+// Directives are those of a text, as far as it can be read.
 func directives(text string) []*nginx.Directive {
 	all, _ := nginx.Parse("nginx.conf", text)
 	return all
@@ -81,7 +81,7 @@ func TestTheFormatOfALogIsThatOfMostOfItsFirstLines(t *testing.T) {
 	check := func(want string, lines ...string) {
 		t.Helper()
 		got := "none"
-		if f := detect([]byte(strings.Join(lines, "\n")+"\n"), newFieldNames(nil)); f != nil {
+		if f := Detect([]byte(strings.Join(lines, "\n")+"\n"), NewFieldNames(nil)); f != nil {
 			got = f.name
 		}
 		if got != want {
@@ -102,43 +102,15 @@ func TestTheFormatOfALogIsThatOfMostOfItsFirstLines(t *testing.T) {
 	check("none", "2026/10/10 13:55:36 [error] 7#7: *1 open() failed", `{"level":"info"}`, "a:b")
 }
 
-// Whatever scanners have sent first, and as much of it as they like.
-func TestJunkAtTheTopHidesNoFormat(t *testing.T) {
-	const good = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 612 "-" "-"` + "\n"
-	check := func(want, junk string) {
-		t.Helper()
-		r, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader(junk + good)}})
-		got := fmt.Sprint(err)
-		if err == nil {
-			got = fmt.Sprint(r.Logs[0])
-		}
-		if got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
-	}
-	check("{access.log combined 10001 1 0 0 [{not HTTP 10000 1}]}", strings.Repeat(`203.0.113.9 - - [10/Oct/2026:13:55:35 +0000] "\x16\x03\x01\x00" 400 0 "-" "-"`+"\n", 10_000))
-	check("{access.log combined 101 1 0 0 [{not in this format 100 1}]}", strings.Repeat("junk\n", 100))
-	check("{access.log combined 4 1 0 0 [{longer than 1 MiB 3 1}]}", strings.Repeat(strings.Repeat("x", 2<<20)+"\n", 3))
-}
-
-// The first line may be a secret, and the error goes to a terminal or to the log of a job.
-func TestALogInNoKnownFormatIsNamedAndNotQuoted(t *testing.T) {
-	_, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader("a secret\x1b[2J\n\nb")}})
-	const want = "access.log: none of the first 3 lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it"
-	if fmt.Sprint(err) != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
-	}
-}
-
 func TestChoosingNamesEveryField(t *testing.T) {
-	page, err := os.ReadFile("../../docs/choosing.md")
+	page, err := os.ReadFile("../../../docs/choosing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := map[string][]place{"the time": {placeMsec, placeISO, placeLocal, placeTime}, "the address": {placeAddress},
-		"the request line": {placeRequest}, "the method": {placeMethod}, "the target, as the client sent it": {placeTarget},
-		"the path, as nginx's `$uri`": {placeURI}, "the query": {placeQuery}, "the host": {placeHost, placeHTTPHost, placeServerName},
-		"the zone": {placeZone}, "all cookies": {placeCookie}, "what `limit_req` said, to compare": {placeLimitReq}}
+	parts := map[string][]Place{"the time": {placeMsec, placeISO, placeLocal, placeTime}, "the address": {PlaceAddress},
+		"the request line": {PlaceRequest}, "the method": {PlaceMethod}, "the target, as the client sent it": {PlaceTarget},
+		"the path, as nginx's `$uri`": {placeURI}, "the query": {PlaceQuery}, "the host": {PlaceHost, PlaceHTTPHost, PlaceServerName},
+		"the zone": {PlaceZone}, "all cookies": {PlaceCookie}, "what `limit_req` said, to compare": {PlaceLimitReq}}
 	_, table, _ := strings.Cut(string(page), "| part of the request |")
 	told := map[string]bool{}
 	for _, row := range strings.Split(table, "\n")[2:] {

@@ -1,9 +1,10 @@
-package replay
+package accesslog
 
 import (
 	"fmt"
 	"testing"
 
+	"authz/internal/testkit"
 	"authz/limits"
 )
 
@@ -16,26 +17,26 @@ const reading = `
 	rate      = "1/s"`
 
 // asked is the attributes that a line makes, or its flaw.
-func asked(r *attrsReader, b *bound, line string) string {
-	timeUS, f := r.read([]byte(line), b)
-	if f != flawless {
+func asked(r *AttrsReader, b *Bound, line string) string {
+	timeUS, f := r.Read([]byte(line), b)
+	if f != Flawless {
 		return f.String()
 	}
-	a := r.attrsOf(0)
+	a := r.AttrsOf(0)
 	return fmt.Sprintf("%d %s %s %s?%s %v zone=%s cookie=%s headers=%q", timeUS, a.Method, a.Host, a.Path, a.Query, a.IP, a.Zone, a.Cookie, a.Headers)
 }
 
 func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
-	set := loadText(t, reading)
-	policies := []*policy{newPolicy(set, nil)}
-	names := newFieldNames(policies)
+	set := testkit.Limits(t, reading)
+	sets := []*limits.Set{set}
+	names := NewFieldNames(sets)
 	check := func(format, line, want string) {
 		t.Helper()
 		f, err := ParseFormat(format)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := asked(newAttrsReader(names, policies), f.bind(names), line); got != want {
+		if got := asked(NewAttrsReader(names, sets), f.Bind(names), line); got != want {
 			t.Errorf("%s\n%s: got\n%s\nwant\n%s", format, line, got, want)
 		}
 	}
@@ -91,14 +92,14 @@ func TestALineIsWhatTheServiceWouldHaveBeenAsked(t *testing.T) {
 
 // What is not escaped is text: a backslash in it is one.
 func TestAnUnescapedLogIsReadAsItIs(t *testing.T) {
-	set := loadText(t, reading)
-	policies := []*policy{newPolicy(set, nil)}
-	names := newFieldNames(policies)
+	set := testkit.Limits(t, reading)
+	sets := []*limits.Set{set}
+	names := NewFieldNames(sets)
 	f, err := FormatFrom(directives(`log_format a escape=none '$msec "$http_user_agent" $request_uri';`), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := asked(newAttrsReader(names, policies), f.bind(names), `1791640536 "a\x22\" /`)
+	got := asked(NewAttrsReader(names, sets), f.Bind(names), `1791640536 "a\x22\" /`)
 	if want := `1791640536000000   /? invalid IP zone= cookie= headers=["a\\x22\\" ""]`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -114,17 +115,17 @@ func FuzzLine(f *testing.F) {
 	} {
 		f.Add([]byte(line))
 	}
-	set := loadText(f, reading)
-	policies := []*policy{newPolicy(set, nil)}
-	names := newFieldNames(policies)
-	r, match := newAttrsReader(names, policies), limits.Match{}
+	set := testkit.Limits(f, reading)
+	sets := []*limits.Set{set}
+	names := NewFieldNames(sets)
+	r, match := NewAttrsReader(names, sets), limits.Match{}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range formats {
-			timeUS, flaw := r.read(line, format.bind(names))
-			if flaw != flawless {
+			timeUS, flaw := r.Read(line, format.Bind(names))
+			if flaw != Flawless {
 				continue
 			}
-			a := r.attrsOf(0)
+			a := r.AttrsOf(0)
 			if timeUS <= 0 || len(a.Path) == 0 || a.Path[0] != '/' {
 				t.Errorf("%s: time %d and path %q, want some", format, timeUS, a.Path)
 			}
@@ -137,18 +138,18 @@ func FuzzLine(f *testing.F) {
 func FuzzFormat(f *testing.F) {
 	f.Add(conf, "203.0.113.9 - \"GET / HTTP/1.1\" at=1791640536.1")
 	f.Add("log_format a escape=none '${msec}x$uri", "1791640536x/")
-	set := loadText(f, reading)
-	policies := []*policy{newPolicy(set, nil)}
-	names := newFieldNames(policies)
+	set := testkit.Limits(f, reading)
+	sets := []*limits.Set{set}
+	names := NewFieldNames(sets)
 	f.Fuzz(func(t *testing.T, text, line string) {
-		r := newAttrsReader(names, policies)
+		r := NewAttrsReader(names, sets)
 		for _, name := range []string{"", "main", "plain", "coded", "a"} {
 			if format, err := FormatFrom(directives(text), name); err == nil {
-				r.read([]byte(line), format.bind(names))
+				r.Read([]byte(line), format.Bind(names))
 			}
 		}
 		if format, err := ParseFormat(text); err == nil {
-			r.read([]byte(line), format.bind(names))
+			r.Read([]byte(line), format.Bind(names))
 		}
 	})
 }

@@ -1,6 +1,8 @@
-package replay
+package accesslog
 
-import "bytes"
+import (
+	"bytes"
+)
 
 // deepest is how many objects a field of a JSON line may stand in.
 const deepest = 8
@@ -183,7 +185,7 @@ func within(in inside, name []byte) inside {
 }
 
 // placeIn is the place of a name. In an object of headers or cookies no other name is known.
-func (f *fields) placeIn(in inside, name []byte) place {
+func (f *fields) placeIn(in inside, name []byte) Place {
 	if in == insideLine {
 		return f.names.of(name)
 	}
@@ -193,7 +195,7 @@ func (f *fields) placeIn(in inside, name []byte) place {
 		prefix = "cookie_"
 	}
 	if len(prefix)+len(name) > len(few) || len(name) == 0 {
-		return nowhere
+		return Nowhere
 	}
 	return f.names.of(append(append(few[:0], prefix...), name...))
 }

@@ -1,15 +1,17 @@
-package replay
+package accesslog
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// bound is a Format that knows where its fields go.
-type bound struct {
+// Bound is a Format that knows where its fields go.
+type Bound struct {
 	*Format
-	places []place // of the parts of a log_format
+	places []Place // of the parts of a log_format
 }
 
-func (f *Format) bind(n *fieldNames) *bound {
-	b := &bound{Format: f}
+func (f *Format) Bind(n *FieldNames) *Bound {
+	b := &Bound{Format: f}
 	for _, p := range f.parts {
 		b.places = append(b.places, n.of([]byte(p.variable)))
 	}
@@ -17,7 +19,7 @@ func (f *Format) bind(n *fieldNames) *bound {
 }
 
 // read takes the fields of a line. It is false for a line of another format.
-func (b *bound) read(line []byte, f *fields) bool {
+func (b *Bound) read(line []byte, f *fields) bool {
 	f.begin()
 	switch {
 	case b.json:
@@ -79,9 +81,9 @@ func (f *fields) readLTSV(line []byte) bool {
 		at := f.names.of(label)
 		switch string(label) {
 		case "host": // the client's, vhost is the server's
-			at = placeAddress
+			at = PlaceAddress
 		case "uri":
-			at = placeTarget
+			at = PlaceTarget
 		}
 		f.set(at, value, false)
 	}

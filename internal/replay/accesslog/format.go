@@ -1,4 +1,6 @@
-package replay
+// Package accesslog reads the lines of access logs: their formats, fields and clocks, and the attributes that the service
+// would have had.
+package accesslog
 
 import (
 	"fmt"
@@ -87,7 +89,7 @@ func newFormatPart(piece string) (p formatPart, ok bool) {
 
 // check makes sure that a line says when it was written and what was asked for.
 func (f *Format) check() error {
-	has := func(places ...place) bool {
+	has := func(places ...Place) bool {
 		return slices.ContainsFunc(f.parts, func(p formatPart) bool {
 			at, ok := known[strings.ToLower(p.variable)]
 			return ok && slices.Contains(places, at)
@@ -96,7 +98,7 @@ func (f *Format) check() error {
 	if !has(placeMsec, placeISO, placeLocal, placeTime) {
 		return fmt.Errorf("%q: no variable says when, want $msec (the most exact), $time_iso8601 or $time_local", f.name)
 	}
-	if !has(placeRequest, placeTarget, placeURI) {
+	if !has(PlaceRequest, PlaceTarget, placeURI) {
 		return fmt.Errorf("%q: no variable says what was asked for, want $request, $request_uri or $uri", f.name)
 	}
 	return nil
