@@ -1,6 +1,6 @@
 //go:build race
 
-package main
+package service
 
 // The race detector is slow.
 const million = 100_000
