@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tests/paths_test.go asks a real nginx about thousands of targets; these are the ones to read.
+// tests/service/paths_test.go asks a real nginx about thousands of targets; these are the ones to read.
 func TestATargetIsSplitAsNginxDoes(t *testing.T) {
 	check := func(target, want string) {
 		t.Helper()

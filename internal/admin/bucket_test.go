@@ -110,7 +110,7 @@ func TestAResetLeavesALineAndNoSecret(t *testing.T) {
 	reset("", false, "") // is no key of the limit: nothing was tried
 }
 
-// What tests/service_undo_test.go cannot have without other addresses: a listener for other machines, and a socket.
+// What tests/service/undo_test.go cannot have without other addresses: a listener for other machines, and a socket.
 func TestWhoMayUseTheAdminListenerDependsOnWhereItIs(t *testing.T) {
 	log, out := testkit.Log()
 	listener := func(tokenFile string, unix, loopback bool) http.Handler {

@@ -17,7 +17,7 @@ var goBenchmarks = []goBenchmark{
 	{"match", "./limits", "BenchmarkMatch", 0},
 	{"decision", "./internal/service", "BenchmarkDecide", 0},
 	{"memory store", "./internal/store", "BenchmarkMemoryTake", 0},
-	{"Redis, 64 callers", "./tests", "BenchmarkTakeRedis/take/callers=64", 2},
+	{"Redis, 64 callers", "./tests/redis", "BenchmarkTakeRedis/take/callers=64", 2},
 }
 
 // allocations runs them.

@@ -60,8 +60,8 @@ func sorted(err error) error {
 // Kind sorts the errors of a Store under a few words, for metrics and logs:
 //
 //	timeout   no answer in time; whether anything was charged is unknown
-//	queue     too many requests wait for Redis, or this one waited while it answered others until it
-//	          was too late; unknown likewise
+//	queue     too many requests wait for Redis, or this one waited in vain in a crowd, or while it answered
+//	          others; unknown likewise
 //	pool      no free connection in time, here or in Redis
 //	network   no connection, or a lost one; unknown likewise
 //	breaker   Redis is not asked, since it did not answer others; nothing was charged

@@ -1,5 +1,0 @@
-//go:build !race
-
-package tests
-
-var buildFlags []string

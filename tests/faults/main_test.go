@@ -1,0 +1,9 @@
+package faults
+
+import (
+	"testing"
+
+	"authz/tests/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
