@@ -2,13 +2,19 @@
 # nginx is in /usr/sbin, which is not on everybody's path.
 export PATH := $(PATH):/usr/sbin
 
-.PHONY: run test unit build deb fuzz lint gen bench soak
+.PHONY: run check test test-install unit build deb fuzz lint gen bench soak
 
 # The main job on the in-memory store: limits of limits/examples/quickstart.toml on 127.0.0.1:7429.
 run:
 	go run ./cmd/authz serve --limits limits/examples/quickstart.toml
 
-# Everything: installs what the tests need, then lint, all tests, and a few seconds of each fuzz target.
+# Before each commit: a minute.
+check:
+	go build ./...
+	$(MAKE) lint
+	go test ./cmd/... ./internal/... ./limits/... ./nginx/... ./redisscripts/...
+
+# Everything but the package: installs what the tests need, then lint, all tests, and a few seconds of each fuzz target.
 test:
 	.ci/install
 	$(MAKE) lint unit fuzz
@@ -16,6 +22,11 @@ test:
 unit:
 	go test -race -timeout 20m ./...
 	cd tests/bench && go test ./...
+
+# The Debian package: built, installed, upgraded and purged. Wants root, and a machine without authz.
+test-install:
+	.ci/install
+	go test -race -timeout 10m -tags install ./tests/install
 
 # A static binary, bin/authz. VERSION=1.2.3 is what it says of itself; two builds of one commit are the same bytes.
 VERSION ?= 0.0.0~dev
@@ -46,4 +57,4 @@ bench:
 # after the other happens. Both are held to their times: leave the machine alone meanwhile. The same faults
 # in the same order again: SEED=... as it was printed.
 soak:
-	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*|TestAFloodOfCostly.*)$$' ./tests
+	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*|TestAFloodOfCostly.*)$$' ./tests/faults
