@@ -26,16 +26,16 @@ func TestAnAddressThatIsNoneIsNamed(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	check("--listen=foo: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{"foo"}})
-	check("--listen=: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{""}})
-	check("--listen=::1: want host:port, such as 127.0.0.1:7429", serveCmd{Listen: []string{"::1"}})
+	check("--listen=foo: want host:port, such as 127.0.0.1:7429, or unix:/path", serveCmd{Listen: []string{"foo"}})
+	check("--listen=: want host:port, such as 127.0.0.1:7429, or unix:/path", serveCmd{Listen: []string{""}})
+	check("--listen=::1: want host:port, such as 127.0.0.1:7429, or unix:/path", serveCmd{Listen: []string{"::1"}})
 	check("--listen=unix:: want unix:/path", serveCmd{Listen: []string{"unix:"}})
 	check("--admin=unix:: want unix:/path", serveCmd{Admin: "unix:"})
 	short := testkit.WriteFile(t, "token", "short\n")
 	check("--admin-token-file="+short+": want one word of 16 characters at least, such as openssl rand -hex 16 writes",
 		serveCmd{Admin: "127.0.0.1:0", AdminTokenFile: short})
 	check("--admin-token-file="+short+"x: no such file or directory", serveCmd{Admin: "127.0.0.1:0", AdminTokenFile: short + "x"})
-	check("--admin=foo: want host:port, such as 127.0.0.1:7429", serveCmd{Admin: "foo"})
+	check("--admin=foo: want host:port, such as 127.0.0.1:7429, or unix:/path", serveCmd{Admin: "foo"})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

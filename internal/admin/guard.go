@@ -86,7 +86,7 @@ func (g *guard) mayWrite(r *http.Request) error {
 		return nil
 	}
 	if g.tokenFile == "" {
-		return denied("want authz serve --admin-token-file=FILE, or --admin=unix:/path: nothing can be changed here without")
+		return denied("this authz serve was started without a token, and changes nothing: start it with --admin-token-file=FILE and give reset the same, or with --admin=unix:/path; without a restart, reset asks Redis itself by --redis and --limits")
 	}
 	want, err := ReadToken(g.tokenFile)
 	if err != nil {

@@ -289,7 +289,8 @@ func (s *Service) ignored(peer netip.Addr, n int) {
 		if peer.IsValid() {
 			who = peer.String()
 		}
-		s.Log.Warn("headers ignored: the peer is not one of --trusted-proxies", "peer", who)
+		s.Log.Warn("headers ignored: the peer is not one of --trusted-proxies", "peer", who,
+			"cure", "name it there, beside those that are: the flag replaces the default")
 	}
 }
 

@@ -57,7 +57,7 @@ func OpenListener(addr string, mode fs.FileMode) (net.Listener, error) {
 // wantHostPort says what is right, if addr is not even in the form of it.
 func wantHostPort(addr string) error {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return errors.New("want host:port, such as 127.0.0.1:7429")
+		return errors.New("want host:port, such as 127.0.0.1:7429, or unix:/path")
 	}
 	return nil
 }

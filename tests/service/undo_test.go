@@ -242,7 +242,7 @@ func TestTheAdminListenerIsGuarded(t *testing.T) {
 	send(`403 {"error":"Host: evil.test, want localhost or an address: this listener is for this machine"}`, a, "GET", "/bucket?limit=login&key=192.0.2.7", nil, "Host: evil.test:80")
 	send(done, a, "POST", "/reset", form, bearer, "Host: localhost:7430")
 	send("405 Method Not Allowed", a, "GET", "/reset?limit=login&key=192.0.2.7", nil, bearer)
-	send(`403 {"error":"want authz serve --admin-token-file=FILE, or --admin=unix:/path: nothing can be changed here without"}`, open, "POST", "/reset", form, bearer)
+	send(`403 {"error":"this authz serve was started without a token, and changes nothing: start it with --admin-token-file=FILE and give reset the same, or with --admin=unix:/path; without a restart, reset asks Redis itself by --redis and --limits"}`, open, "POST", "/reset", form, bearer)
 	form.Set("token", adminToken)
 	send(done, a, "POST", "/reset", form)
 	send(`400 {"error":"limit \"x\": no such limit, want one of login, plan"}`, a, "GET", "/bucket?limit=x", nil)
