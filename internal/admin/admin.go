@@ -47,8 +47,8 @@ func (a *Admin) Serve(l net.Listener) *http.Server {
 	return server
 }
 
-// Handler is all of its routes. What changes something, or shows keys, is guarded.
-func (a *Admin) Handler() http.Handler {
+// handler is all of its routes. What changes something, or shows keys, is guarded.
+func (a *Admin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ const (
 
 // Server serves them on a listener.
 func (a *Admin) Server() *http.Server {
-	return &http.Server{Handler: a.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	return &http.Server{Handler: a.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 }
 

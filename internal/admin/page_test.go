@@ -11,7 +11,7 @@ func TestThePageIsNothingButItself(t *testing.T) {
 	a := New(running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", nil), "authz", "", false)
 	for _, path := range []string{"/", "/page.css", "/page.js"} {
 		w := httptest.NewRecorder()
-		a.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		a.handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		h := w.Result().Header
 		if w.Code != 200 || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; ") || h.Get("Cache-Control") != "no-store" ||
 			h.Get("X-Content-Type-Options") != "nosniff" {
@@ -46,7 +46,7 @@ func TestAPastedRequestIsExplainedWithItsBuckets(t *testing.T) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
-		if a.Handler().ServeHTTP(w, r); w.Code != 200 {
+		if a.handler().ServeHTTP(w, r); w.Code != 200 {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 		return w.Body.String()

@@ -217,7 +217,7 @@ func writeLimits(w io.Writer, m *limits.Match, nowUS int64) {
 	}
 	for _, l := range m.Unlimited {
 		rate, schedule := l.InForce(nowUS)
-		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, Whose(schedule, !rate.Unlimited))
+		fmt.Fprintf(w, "limit.%s: unlimited%s\n", l.Name, whose(schedule, !rate.Unlimited))
 	}
 	for i := range m.Checks {
 		writeCheck(w, m, &m.Checks[i], nowUS)
@@ -236,16 +236,16 @@ func writeCheck(w io.Writer, m *limits.Match, c *limits.Check, nowUS int64) {
 		fmt.Fprintf(w, ", initial %d", c.Rate.Initial)
 	}
 	rate, schedule := c.Limit.InForce(nowUS)
-	fmt.Fprintf(w, "%s, cost %d, on_error %s", Whose(schedule, c.Rate != rate), c.Cost, c.Limit.OnError)
+	fmt.Fprintf(w, "%s, cost %d, on_error %s", whose(schedule, c.Rate != rate), c.Cost, c.Limit.OnError)
 	if c.Limit.Shadow {
 		fmt.Fprint(w, ", shadow")
 	}
 	fmt.Fprintf(w, "\n  key   %s%s\n  redis %s\n", c.Who(), instead(c.Limit, m), c.Key)
 }
 
-// Whose marks numbers that are not those which the limit itself wrote. The KEY of an override may be a
+// whose marks numbers that are not those which the limit itself wrote. The KEY of an override may be a
 // secret, and is not said.
-func Whose(schedule string, overridden bool) string {
+func whose(schedule string, overridden bool) string {
 	switch {
 	case overridden:
 		return " (by an override)"

@@ -41,7 +41,7 @@ type Service struct {
 	Metrics *metrics
 	Log     *slog.Logger
 	warned  warned
-	outage  Outage
+	outage  outage
 
 	reloader *reloader
 	Stores   stores
@@ -255,7 +255,7 @@ func (s *Service) refuse(q *request, c *limits.Check, waitUS int64, by decision.
 func (s *Service) degrade(q *request, checks []limits.Check, err error, now time.Duration) decision.Decision {
 	kind, clientCaused := redisstore.Kind(err), redisstore.ClientCanCause(err)
 	s.Metrics.storeErrors.WithLabelValues(kind).Inc()
-	s.outage.Failed(err)
+	s.outage.failed(err)
 	local, d := decision.Degrade(checks, q.local[:0], clientCaused)
 	q.local = local
 	if d.Verdict == decision.Admitted && len(local) > 0 {

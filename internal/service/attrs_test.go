@@ -15,7 +15,7 @@ import (
 )
 
 func TestAttributesAreReadAsTheProxySaysThem(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.a]
 		match     = { header = { "X-Plan" = "*", "User-Agent" = "*" }, path = "/**" }
 		key       = ["ip"]
@@ -149,7 +149,7 @@ func TestARouteIsMatchedRaw(t *testing.T) {
 }
 
 func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.a]
 		key       = ["header:X-API-Key"]
 		missing   = "skip"
@@ -175,7 +175,7 @@ func TestOnlyTheHeadersOfLimitsAreLookedAt(t *testing.T) {
 
 // A limit that names a header of /nginx reads it there, and reads nothing at /ingress, where a client writes it.
 func TestAHeaderOfAnotherRouteIsAbsentForLimits(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[allow.internal]
 		match     = { header = { "X-Authz-Zone" = "internal" } }
 		[limit.uri]
@@ -213,7 +213,7 @@ func TestARouteForAnotherProxyIsData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := ServiceFor(t, Tokens)
+	s := serviceFor(t, tokens)
 	forward := &route.Route{Path: "/forward", ZoneInURL: true, Reads: []route.Read{
 		{Header: "X-Forwarded-Method", Field: route.Method}, {Header: "X-Forwarded-Uri", Field: route.Target},
 		{Header: "X-Forwarded-Host", Field: route.Host}, {Header: "X-Forwarded-For", Field: route.ForwardedFor}}}
@@ -248,7 +248,7 @@ func TestARouteForAnotherProxyIsData(t *testing.T) {
 func TestTheLogSaysWhichHeaderIsToBlame(t *testing.T) {
 	check := func(kind, header string, sent ...string) {
 		t.Helper()
-		s := ServiceFor(t, Tokens)
+		s := serviceFor(t, tokens)
 		log, out := testkit.Log()
 		s.Log = log
 		s.handle(asked(t, loopback, append([]string{"GET /nginx HTTP/1.1", "Host: authz"}, sent...)...))
@@ -265,7 +265,7 @@ func TestTheLogSaysWhichHeaderIsToBlame(t *testing.T) {
 func TestTheLogSendsAProxyToItsRoute(t *testing.T) {
 	check := func(want, target string, sent ...string) {
 		t.Helper()
-		s := ServiceFor(t, strings.Replace(Tokens, "X-API-Key", "X-Original-URL", 1)) // a limit that reads it changes nothing
+		s := serviceFor(t, strings.Replace(tokens, "X-API-Key", "X-Original-URL", 1)) // a limit that reads it changes nothing
 		log, out := testkit.Log()
 		s.Log = log
 		for range 2 { // one line a minute
@@ -306,7 +306,7 @@ func TestAnUnreadableAddressIsUnknownCountedAndLogged(t *testing.T) {
 	check := func(address, value, cure string) {
 		t.Helper()
 		for _, peer := range []net.Addr{loopback, &net.UnixAddr{}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5)}} {
-			s := ServiceFor(t, self)
+			s := serviceFor(t, self)
 			log, out := testkit.Log()
 			s.Log = log
 			s.Refused = toptalkers.New(nil)
@@ -354,7 +354,7 @@ func TestHeaderNamesAreSpelledAsFasthttpDoes(t *testing.T) {
 
 // Many lines of two names, by turns, take no more memory than a few times what they are.
 func TestManyLinesOfAHeaderTakeNoMoreThanTheyAre(t *testing.T) {
-	s := ServiceFor(t, Tokens)
+	s := serviceFor(t, tokens)
 	lines := []string{"GET /nginx HTTP/1.1", "Host: a"}
 	for range 150 {
 		lines = append(lines, "X-API-Key: k", "Cookie: c")

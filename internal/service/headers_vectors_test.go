@@ -51,7 +51,7 @@ func TestNoHeaderOfAClientSpeaksForAProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := ServiceFor(t, string(limits))
+	s := serviceFor(t, string(limits))
 	q := &request{}
 	s.requests.New = func() any { return q }
 	outcome := func(peer net.Addr, line string, headers ...string) string {

@@ -5,7 +5,7 @@ import (
 )
 
 func TestAHistoryIsOfTheLastTenMinutes(t *testing.T) {
-	s := ServiceFor(t, Tokens)
+	s := serviceFor(t, tokens)
 	h := &s.History
 	h.sample(s.Rules.Load())
 	name := s.Rules.Load().Set.Limits()[0].Name
@@ -29,7 +29,7 @@ func TestAHistoryIsOfTheLastTenMinutes(t *testing.T) {
 
 // A limit is near when less than a fifth of it is left.
 func TestWhoComesNearALimitIsCounted(t *testing.T) {
-	s := ServiceFor(t, "[limit.login]\nkey = [\"ip\"]\nalgorithm = \"sliding_window\"\nrate = \"10/m\"\n")
+	s := serviceFor(t, "[limit.login]\nkey = [\"ip\"]\nalgorithm = \"sliding_window\"\nrate = \"10/m\"\n")
 	for range 12 {
 		answers(t, s, "X-Original-URI: /login", "X-Real-IP: 203.0.113.9")
 	}
@@ -38,7 +38,7 @@ func TestWhoComesNearALimitIsCounted(t *testing.T) {
 	}
 
 	// The first of a bucket says nothing of how it goes on.
-	s = ServiceFor(t, "[limit.one]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"1/366d\"\n[limit.two]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"2/366d\"\n")
+	s = serviceFor(t, "[limit.one]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"1/366d\"\n[limit.two]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"2/366d\"\n")
 	answers(t, s, "X-Original-URI: /", "X-Real-IP: 203.0.113.1")
 	answers(t, s, "X-Original-URI: /", "X-Real-IP: 203.0.113.2")
 	if got := shown(t, s, "authz_near_limit_total"); got != "authz_near_limit_total{limit=\"one\"} 0\nauthz_near_limit_total{limit=\"two\"} 1\n" {

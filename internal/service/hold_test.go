@@ -56,7 +56,7 @@ func askHeld(t *testing.T, s *Service, path string) string {
 
 func TestALeakyBucketHoldsItsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := ServiceFor(t, leaky)
+		s := serviceFor(t, leaky)
 		check := func(want string) {
 			t.Helper()
 			if got := askHeld(t, s, "/slow"); got != want {
@@ -76,7 +76,7 @@ func TestALeakyBucketHoldsItsAnswers(t *testing.T) {
 // A store's clock that stepped back asks for more than the limit's own longest hold.
 func TestNoAnswerIsHeldLongerThanHoldMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := ServiceFor(t, strings.Replace(leaky, "burst     = 2", "burst     = 9", 1)+"\n[defaults]\nhold_max = \"900ms\"\n")
+		s := serviceFor(t, strings.Replace(leaky, "burst     = 2", "burst     = 9", 1)+"\n[defaults]\nhold_max = \"900ms\"\n")
 		memory := s.store
 		check := func(holdUS int64, by time.Duration, want string) {
 			t.Helper()
@@ -110,7 +110,7 @@ func (h asking) Take(_ context.Context, _ int64, _ []limits.Check, _ bool, dst [
 
 func TestNoMoreAnswersAreHeldThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := ServiceFor(t, strings.NewReplacer("burst     = 2", "burst     = 9", `"10/s"`, `"20/s"`).Replace(leaky)+"\n[defaults]\nhold_max = \"450ms\"\n")
+		s := serviceFor(t, strings.NewReplacer("burst     = 2", "burst     = 9", `"10/s"`, `"20/s"`).Replace(leaky)+"\n[defaults]\nhold_max = \"450ms\"\n")
 		s.heldMax = 4
 		admitted := "200 OK\nX-Authz-Status: 200\nX-Authz-Limit: slow"
 		refused := "403 Forbidden\nX-Authz-Status: 429\nX-Authz-Limit: slow\nRetry-After: 1\nRateLimit-Policy: \"slow\";q=10\nRateLimit: \"slow\";r=0;t=1"
@@ -150,7 +150,7 @@ func TestNoMoreAnswersAreHeldThanAllowed(t *testing.T) {
 // Whatever becomes of a request, its place among the held is free again.
 func TestAPlaceAmongTheHeldIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := ServiceFor(t, leaky+"\n[limit.strict]\nmatch = { path = \"/slow\" }\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"3/d\"\n")
+		s := serviceFor(t, leaky+"\n[limit.strict]\nmatch = { path = \"/slow\" }\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"3/d\"\n")
 		s.heldMax = 1
 		memory := s.store
 		check := func(by store.Store, want string) {

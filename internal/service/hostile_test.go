@@ -44,10 +44,10 @@ func start(t testing.TB, s *Service, addr string) net.Listener {
 	return l
 }
 
-const Ask = "X-Original-Method: GET\r\nX-Original-URI: /api/x\r\n"
+const ask = "X-Original-Method: GET\r\nX-Original-URI: /api/x\r\n"
 
 func TestWhateverIsSentIsAnsweredWithoutABody(t *testing.T) {
-	s := ServiceFor(t, someLimits)
+	s := serviceFor(t, someLimits)
 	l := start(t, s, "127.0.0.1:0")
 	// check sends text and nothing else, and wants these answers at once: nothing may be waited for.
 	// "open": what comes next is read as a request of its own.
@@ -75,32 +75,32 @@ func TestWhateverIsSentIsAnsweredWithoutABody(t *testing.T) {
 			t.Errorf("%.200q\ngot  %s\nwant %s", text, strings.Join(got, " "), want)
 		}
 	}
-	const nginx = "GET /nginx HTTP/1.1\r\nHost: a\r\n" + Ask
+	const nginx = "GET /nginx HTTP/1.1\r\nHost: a\r\n" + ask
 
 	// well-formed
 	check(nginx+"\r\n", "200 open")
 	check(nginx+"\r\n"+nginx+"\r\n"+nginx+"\r\n", "200 200 200 open")
 	check(nginx+"Connection: close\r\n\r\n"+nginx+"\r\n", "200 closed")
-	check("HEAD /nginx HTTP/1.1\r\nHost: a\r\n"+Ask+"\r\n", "200 open")
-	check("BREW /nginx HTTP/1.1\r\nHost: a\r\n"+Ask+"\r\n", "200 open")
-	check("GET /nginx HTTP/1.0\r\n"+Ask+"\r\n", "200 closed")
-	check("GET /nginx HTTP/1.0\r\nConnection: keep-alive\r\n"+Ask+"\r\n", "200 open")
-	check("POST /nginx HTTP/1.1\r\nHost: a\r\n"+Ask+"Content-Length: 0\r\n\r\n", "200 open")
-	check("POST /nginx HTTP/1.1\r\nHost: a\r\n"+Ask+"\r\n", "200 open")
+	check("HEAD /nginx HTTP/1.1\r\nHost: a\r\n"+ask+"\r\n", "200 open")
+	check("BREW /nginx HTTP/1.1\r\nHost: a\r\n"+ask+"\r\n", "200 open")
+	check("GET /nginx HTTP/1.0\r\n"+ask+"\r\n", "200 closed")
+	check("GET /nginx HTTP/1.0\r\nConnection: keep-alive\r\n"+ask+"\r\n", "200 open")
+	check("POST /nginx HTTP/1.1\r\nHost: a\r\n"+ask+"Content-Length: 0\r\n\r\n", "200 open")
+	check("POST /nginx HTTP/1.1\r\nHost: a\r\n"+ask+"\r\n", "200 open")
 	check("GET /nginx HTTP/1.1\r\nHost: a\r\n\r\n", "403/403 open")
 	check("GET /nope HTTP/1.1\r\nHost: a\r\n\r\n", "404 open")
 	check("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "404 open")
-	check("GET http://a/nginx HTTP/1.1\r\nHost: a\r\n"+Ask+"\r\n", "404 open")
+	check("GET http://a/nginx HTTP/1.1\r\nHost: a\r\n"+ask+"\r\n", "404 open")
 
 	// a body is announced: answered before it comes, and it is never the next request
-	body := "GET /nginx HTTP/1.1\r\nHost: a\r\n" + Ask + "\r\n"
+	body := "GET /nginx HTTP/1.1\r\nHost: a\r\n" + ask + "\r\n"
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
-	post := "POST /nginx HTTP/1.1\r\nHost: a\r\n" + Ask
+	post := "POST /nginx HTTP/1.1\r\nHost: a\r\n" + ask
 	check(post+length+"\r\n", "200 closed")
 	check(post+length+"\r\n"+body, "200 closed")
 	check(post+length+"\r\n"+body+body, "200 closed")
 	check(nginx+length+"\r\n"+body, "200 closed")
-	check("HEAD /nginx HTTP/1.1\r\nHost: a\r\n"+Ask+length+"\r\n"+body, "200 closed")
+	check("HEAD /nginx HTTP/1.1\r\nHost: a\r\n"+ask+length+"\r\n"+body, "200 closed")
 	check(post+"Transfer-Encoding: chunked\r\n\r\n", "200 closed")
 	check(post+"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+body, "200 closed")
 	check(post+"Transfer-Encoding: chunked\r\n"+length+"\r\n"+body, "200 closed")
@@ -109,7 +109,7 @@ func TestWhateverIsSentIsAnsweredWithoutABody(t *testing.T) {
 	check(post+"Expect: 100-continue\r\n"+length+"\r\n", "200 closed")
 	check(post+"Expect: 100-continue\r\n\r\n"+body, "200 closed")
 	check(post+"Expect: the unexpected\r\n\r\n"+body, "200 closed")
-	check("POST /nginx HTTP/1.0\r\nConnection: keep-alive\r\n"+Ask+length+"\r\n"+body, "200 closed")
+	check("POST /nginx HTTP/1.0\r\nConnection: keep-alive\r\n"+ask+length+"\r\n"+body, "200 closed")
 	check("POST /nope HTTP/1.1\r\nHost: a\r\n"+length+"\r\n"+body, "404 closed")
 	check(post+"Content-Length: 99999999999\r\n\r\n", "200 closed")
 	check(post+length+"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x", "200 closed")
@@ -123,10 +123,10 @@ func TestWhateverIsSentIsAnsweredWithoutABody(t *testing.T) {
 	check(post+"Transfer-Encoding: gzip, chunked\r\n\r\n", "403/403 closed")
 	check(post+"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "403/403 closed")
 	check(post+"Transfer-Encoding: \x0bchunked\r\n\r\n", "403/403 closed")
-	check("POST /nginx HTTP/1.0\r\n"+Ask+"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "403/403 closed")
-	check("GET /nginx HTTP/1.1\r\n"+Ask+"\r\n", "403/403 closed")
-	check("GET /nginx HTTP/1.1\r\nHost: a\r\nHost: b\r\n"+Ask+"\r\n", "403/403 closed")
-	check("GET /nginx HTTP/1.1\r\nHost: a b\r\n"+Ask+"\r\n", "403/403 closed")
+	check("POST /nginx HTTP/1.0\r\n"+ask+"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "403/403 closed")
+	check("GET /nginx HTTP/1.1\r\n"+ask+"\r\n", "403/403 closed")
+	check("GET /nginx HTTP/1.1\r\nHost: a\r\nHost: b\r\n"+ask+"\r\n", "403/403 closed")
+	check("GET /nginx HTTP/1.1\r\nHost: a b\r\n"+ask+"\r\n", "403/403 closed")
 	check(nginx+"X-API-Key: a\x01b\r\n\r\n", "403/403 closed")
 	check(nginx+"X-API-Key: a\x00b\r\n\r\n", "403/403 closed")
 	check(nginx+"no colon\r\n\r\n", "403/403 closed")
@@ -141,7 +141,7 @@ func TestWhateverIsSentIsAnsweredWithoutABody(t *testing.T) {
 	// sizes: 64 KB of headers are read, more are not
 	check(nginx+"Cookie: s="+strings.Repeat("c", 64<<10-200)+"\r\n\r\n", "200 open")
 	check(nginx+strings.Repeat("X-H: "+strings.Repeat("v", 1017)+"\r\n", 63)+"\r\n", "200 open")
-	check("GET /nginx?"+strings.Repeat("x", 7<<10)+" HTTP/1.1\r\nHost: a\r\n"+Ask+"Cookie: "+strings.Repeat("c", 63<<10)+"\r\n\r\n", "200 open")
+	check("GET /nginx?"+strings.Repeat("x", 7<<10)+" HTTP/1.1\r\nHost: a\r\n"+ask+"Cookie: "+strings.Repeat("c", 63<<10)+"\r\n\r\n", "200 open")
 	check(nginx+"Cookie: "+strings.Repeat("c", 80<<10)+"\r\n\r\n", "403/403 closed")
 	check(nginx+"X-Original-Host: \xff\xfe\x80\r\n\r\n", "200 open")
 }
@@ -183,7 +183,7 @@ func end(t testing.TB, c net.Conn, r *bufio.Reader) string {
 // A body that nobody reads is still under way when the answer is sent and the connection closed. The
 // client must get the answer all the same.
 func TestALargeBodyDoesNotCostTheAnswer(t *testing.T) {
-	s := ServiceFor(t, someLimits)
+	s := serviceFor(t, someLimits)
 	l := start(t, s, "127.0.0.1:0")
 	for range 20 {
 		req, err := http.NewRequest("POST", "http://"+l.Addr().String()+"/nginx", strings.NewReader(strings.Repeat("b", 4<<20)))
@@ -204,14 +204,14 @@ func TestALargeBodyDoesNotCostTheAnswer(t *testing.T) {
 }
 
 func FuzzCheckEndpoint(f *testing.F) {
-	const nginx = "GET /nginx HTTP/1.1\r\nHost: a\r\n" + Ask
+	const nginx = "GET /nginx HTTP/1.1\r\nHost: a\r\n" + ask
 	for _, seed := range []string{nginx + "\r\n", nginx + "\r\n" + nginx + "\r\n", nginx + "Content-Length: 5\r\n\r\nGET /",
 		nginx + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", nginx + "Expect: 100-continue\r\n\r\n",
 		nginx + "Cookie: s=1; s=2\r\nX-API-Key: k\r\n folded\r\n\r\n", "GET /nginx HTTP/1.0\r\n\r\n", "HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n",
 		"GET /nginx HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URL: http://h/.env?q=%zz\r\nX-Forwarded-For: ::1, x\r\n\r\n"} {
 		f.Add([]byte(seed))
 	}
-	s := ServiceFor(f, someLimits)
+	s := serviceFor(f, someLimits)
 	l := start(f, s, "unix:"+filepath.Join(f.TempDir(), "s"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		c, err := net.Dial("unix", l.Addr().String())

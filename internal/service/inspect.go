@@ -59,7 +59,7 @@ func (i *inspector) servers() []*redisstore.Server {
 
 // begin has Redis know the scripts, and looks at it: now, or when it is there. The error is that it is too
 // old for the scripts, if that is seen now: nothing that is under way depends on this process yet.
-func (i *inspector) begin(ctx context.Context, o *Outage) error {
+func (i *inspector) begin(ctx context.Context, o *outage) error {
 	err := redisstore.LoadScripts(i.Redis)
 	if err != nil {
 		if never := doctor.NeverWorks(err); never != "" {
@@ -72,7 +72,7 @@ func (i *inspector) begin(ctx context.Context, o *Outage) error {
 		}
 	}
 	if err != nil {
-		o.AwaitRedis(ctx, redisstore.Redacted(i.URL), err, i.Redis.Ping, i.look)
+		o.awaitRedis(ctx, redisstore.Redacted(i.URL), err, i.Redis.Ping, i.look)
 	} else {
 		i.look()
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"authz/internal/buildinfo"
 	"authz/internal/testkit"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // shown is the lines of /metrics that begin with one of these.
@@ -35,7 +35,7 @@ func shown(t testing.TB, s *Service, prefixes ...string) string {
 }
 
 func TestMetricsCountWhatEachLimitSaid(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.a]
 		match     = { path = "/a" }
 		key       = ["header:X-API-Key"]
@@ -115,7 +115,7 @@ authz_unreadable_ip_total 1
 // What is no longer in the file would stand still for ever.
 func TestSeriesGoWithTheirLimits(t *testing.T) {
 	const a, b = "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\n", "[limit.b]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\n"
-	s := ServiceFor(t, a+b+"[allow.x]\nmatch = { path = \"/x\" }\n[deny.x]\nmatch = { path = \"/.x\" }\n")
+	s := serviceFor(t, a+b+"[allow.x]\nmatch = { path = \"/x\" }\n[deny.x]\nmatch = { path = \"/.x\" }\n")
 	load := func(text, want string) {
 		t.Helper()
 		r := &reloader{service: s, prefix: "authz", paths: []string{testkit.WriteFile(t, "limits.toml", text)}, log: s.Log}
@@ -151,7 +151,7 @@ authz_key_parts_missing_total{limit="b"} 0
 
 func TestMetricsSayWhatOtherwiseNobodySees(t *testing.T) {
 	before := time.Now()
-	s := ServiceFor(t, "[limit.a]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\non_error = \"deny\"\n")
+	s := serviceFor(t, "[limit.a]\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\non_error = \"deny\"\n")
 	check := func(prefix, want string) {
 		t.Helper()
 		if got := shown(t, s, prefix); got != want {

@@ -11,11 +11,11 @@ import (
 	"authz/internal/store/redisstore"
 )
 
-// An Outage is what the log says of a store that fails: a failure of each kind at once, then one of that
+// An outage is what the log says of a store that fails: a failure of each kind at once, then one of that
 // kind each lineEvery with how many were left out, however many requests meet them; and when it has not
 // failed for so long, that it answers again. A store that comes and goes is one that fails, so that the
 // log's last word is true.
-type Outage struct {
+type outage struct {
 	Log   *slog.Logger
 	on    atomic.Bool // the last word is that the store fails; written under mu
 	heard atomic.Bool // it has answered a request since it failed
@@ -38,8 +38,8 @@ type line struct {
 
 const lineEvery = 30 * time.Second
 
-// Failed is a request that the store could not decide.
-func (o *Outage) Failed(err error) {
+// failed is a request that the store could not decide.
+func (o *outage) failed(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
@@ -50,7 +50,7 @@ func (o *Outage) Failed(err error) {
 	o.heard.Store(false)
 	o.latest, o.kind = now, redisstore.Kind(err)
 	o.failures++
-	l := o.Line(o.kind)
+	l := o.line(o.kind)
 	l.latest = now
 	if now.Sub(l.Said) < lineEvery {
 		l.leftOut++
@@ -68,7 +68,7 @@ func (o *Outage) Failed(err error) {
 	o.Log.Warn("the store cannot answer, on_error decides", attrs...)
 }
 
-func (o *Outage) Line(kind string) *line {
+func (o *outage) line(kind string) *line {
 	l := o.lines[kind]
 	if l == nil {
 		if o.lines == nil {
@@ -81,7 +81,7 @@ func (o *Outage) Line(kind string) *line {
 }
 
 // answered is a request that the store has decided, during an outage.
-func (o *Outage) answered() {
+func (o *outage) answered() {
 	if !o.heard.Load() {
 		o.heard.Store(true)
 	}
@@ -92,7 +92,7 @@ func (o *Outage) answered() {
 var pinged = []string{"timeout", "queue", "pool", "network", "breaker", "loading", "busy", "noauth"}
 
 // watch ends outages, until ctx ends. There may be no requests that would find out: it pings.
-func (o *Outage) watch(ctx context.Context, ping func(context.Context) error) {
+func (o *outage) watch(ctx context.Context, ping func(context.Context) error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -107,7 +107,7 @@ func (o *Outage) watch(ctx context.Context, ping func(context.Context) error) {
 	}
 }
 
-func (o *Outage) end(ping bool) {
+func (o *outage) end(ping bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -122,7 +122,7 @@ func (o *Outage) end(ping bool) {
 // failing is the kind of failure that goes on though the store answers pings, "" when there is none. An
 // account may lack what some limits need: that others are answered says nothing of these, which go on
 // until none has failed for lineEvery.
-func (o *Outage) failing() string {
+func (o *outage) failing() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l := o.lines["noperm"]; l != nil && time.Since(l.latest) < lineEvery {
@@ -134,8 +134,8 @@ func (o *Outage) failing() string {
 	return o.kind
 }
 
-// AwaitRedis says that Redis is not ready, and when it is; then it calls ready.
-func (o *Outage) AwaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
+// awaitRedis says that Redis is not ready, and when it is; then it calls ready.
+func (o *outage) awaitRedis(ctx context.Context, where string, err error, ping func(context.Context) error, ready func()) {
 	o.Log.Warn("Redis is not ready, on_error decides until it is, see authz doctor", "redis", where, "kind", redisstore.Kind(err), "error", err.Error())
 	go func() {
 		tick := time.NewTicker(time.Second)
@@ -152,10 +152,10 @@ func (o *Outage) AwaitRedis(ctx context.Context, where string, err error, ping f
 	}()
 }
 
-// Turned says that the breaker in front of a server has opened, and why, or that it has closed, since Redis
+// turned says that the breaker in front of a server has opened, and why, or that it has closed, since Redis
 // answers (nil) or nobody asks it. With that
 // line, the failures of kind "breaker" have had theirs.
-func (o *Outage) Turned(server string, err error) {
+func (o *outage) turned(server string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
@@ -172,7 +172,7 @@ func (o *Outage) Turned(server string, err error) {
 		o.opened = map[string]time.Time{}
 	}
 	o.opened[server] = now
-	o.Line("breaker").Said = now
+	o.line("breaker").Said = now
 	o.Log.Warn("the breaker is open: Redis is not asked until a probe is answered, on_error decides",
 		"server", server, "kind", redisstore.Kind(err), "error", err.Error())
 }

@@ -25,7 +25,7 @@ func (said) RedisError() {}
 func TestTheLogsLastWordOfTheStoreIsTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, out := testkit.Log()
-		o := &Outage{Log: log}
+		o := &outage{Log: log}
 		var down atomic.Bool
 		ctx, end := context.WithCancel(t.Context())
 		ping := func(context.Context) error {
@@ -54,8 +54,8 @@ func TestTheLogsLastWordOfTheStoreIsTrue(t *testing.T) {
 		again := func(failures int, within string) string {
 			return fmt.Sprintf("level=INFO msg=\"the store answers again\" failures=%d within=%s\n", failures, within)
 		}
-		timeout := func() { o.Failed(context.DeadlineExceeded) }
-		oom := func() { o.Failed(said(full)) }
+		timeout := func() { o.failed(context.DeadlineExceeded) }
+		oom := func() { o.failed(said(full)) }
 
 		after(time.Hour, "")
 		timeout()
@@ -115,7 +115,7 @@ func TestTheLogsLastWordOfTheStoreIsTrue(t *testing.T) {
 func TestWhatAnAccountMayNotDoGoesOnThoughOthersAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, out := testkit.Log()
-		o := &Outage{Log: log}
+		o := &outage{Log: log}
 		check := func(want string) {
 			t.Helper()
 			o.answered()
@@ -123,19 +123,19 @@ func TestWhatAnAccountMayNotDoGoesOnThoughOthersAreAnswered(t *testing.T) {
 				t.Errorf("failing is %q, want %q", got, want)
 			}
 		}
-		o.Failed(said("NOPERM no permissions"))
+		o.failed(said("NOPERM no permissions"))
 		if want := "level=WARN msg=\"the store cannot answer, on_error decides\" kind=noperm error=\"NOPERM no permissions; see authz doctor\"\n"; out.String() != want {
 			t.Errorf("logged\n%swant\n%s", out.String(), want)
 		}
 		check("noperm")
-		o.Failed(said("OOM command not allowed"))
+		o.failed(said("OOM command not allowed"))
 		check("noperm")
 		time.Sleep(lineEvery - 1)
 		check("noperm")
 		time.Sleep(time.Nanosecond)
 		check("")
-		o.Failed(said("NOPERM no permissions"))
-		o.Failed(said("NOPERM no permissions")) // which is left out of the log
+		o.failed(said("NOPERM no permissions"))
+		o.failed(said("NOPERM no permissions")) // which is left out of the log
 		check("noperm")
 	})
 }
@@ -143,12 +143,12 @@ func TestWhatAnAccountMayNotDoGoesOnThoughOthersAreAnswered(t *testing.T) {
 func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, out := testkit.Log()
-		o := &Outage{Log: log}
+		o := &outage{Log: log}
 		var down atomic.Bool
 		down.Store(true)
 		ctx, end := context.WithCancel(t.Context())
 		ready := 0
-		o.AwaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(ctx context.Context) error {
+		o.awaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(ctx context.Context) error {
 			if down.Load() {
 				return context.DeadlineExceeded
 			}
@@ -170,7 +170,7 @@ func TestAStartWithoutRedisIsToldAndItsEnd(t *testing.T) {
 		check("level=INFO msg=\"Redis is ready\" redis=redis://h:1\n")
 		// one that never comes
 		down.Store(true)
-		o.AwaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(context.Context) error { return context.DeadlineExceeded }, func() { ready++ })
+		o.awaitRedis(ctx, "redis://h:1", context.DeadlineExceeded, func(context.Context) error { return context.DeadlineExceeded }, func() { ready++ })
 		out.Reset()
 		time.Sleep(time.Hour)
 		end()
@@ -201,7 +201,7 @@ func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 	redis.Close()
 	synctest.Test(t, func(t *testing.T) {
 		log, out := testkit.Log()
-		o := &Outage{Log: log}
+		o := &outage{Log: log}
 		check := func(want ...string) {
 			t.Helper()
 			if got := out.String(); got != strings.Join(append(want, ""), "\n") {
@@ -210,25 +210,25 @@ func TestEachTurnOfTheBreakerIsOneLine(t *testing.T) {
 			out.Reset()
 		}
 		const why = "dial unix /none: connect: no such file or directory"
-		o.Failed(down)
-		o.Failed(down)
-		o.Failed(down)
-		o.Turned("/none", down)
+		o.failed(down)
+		o.failed(down)
+		o.failed(down)
+		o.turned("/none", down)
 		for range 1000 {
-			o.Failed(open)
+			o.failed(open)
 		}
 		check(`level=WARN msg="the store cannot answer, on_error decides" kind=network error="`+why+`"`,
 			`level=WARN msg="the breaker is open: Redis is not asked until a probe is answered, on_error decides" server=/none kind=network error="`+why+`"`)
 		time.Sleep(lineEvery)
-		o.Failed(open)
+		o.failed(open)
 		check(`level=WARN msg="the store cannot answer, on_error decides" kind=breaker error="Redis is not asked until a probe is answered: ` + why + `" left_out=1000`)
 		time.Sleep(12 * time.Second)
-		o.Turned("/none", nil)
+		o.turned("/none", nil)
 		check(`level=INFO msg="the breaker is closed: Redis answers" server=/none open_for=42s`)
-		o.Turned("/none", down)
+		o.turned("/none", down)
 		out.Reset()
 		time.Sleep(time.Second)
-		o.Turned("/none", redisstore.ErrRetired)
+		o.turned("/none", redisstore.ErrRetired)
 		check(`level=INFO msg="the breaker is closed: nobody asks this server any more" server=/none open_for=1s`)
 		if len(o.opened) != 0 {
 			t.Errorf("%v are open, want none", o.opened)

@@ -83,7 +83,7 @@ func FuzzHeaderLines(f *testing.F) {
 
 // A value that goes on in the next line is put together, whoever does it.
 func TestFoldedLinesAreReadByFasthttp(t *testing.T) {
-	s := ServiceFor(t, Tokens)
+	s := serviceFor(t, tokens)
 	q := &request{rules: s.Rules.Load()}
 	ctx := asked(t, loopback, "GET /nginx HTTP/1.1", "Host: authz", "X-API-Key: k", "X-Original-Method: GE", " T", "X-Api-Key: 2")
 	q.read(&ctx.Request.Header, 0, true)

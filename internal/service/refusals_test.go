@@ -24,7 +24,7 @@ func counted(t testing.TB, s *Service, metric string) int {
 }
 
 func TestAMillionRefusedRequestsHardlyAskTheStore(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.login]
 		key       = ["ip"]
 		algorithm = "sliding_window"
@@ -55,7 +55,7 @@ func TestAMillionRefusedRequestsHardlyAskTheStore(t *testing.T) {
 }
 
 func TestTheLongestRememberedWaitAnswers(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.a]
 		key       = []
 		algorithm = "fixed_window"
@@ -105,7 +105,7 @@ func TestTheLongestRememberedWaitAnswers(t *testing.T) {
 
 // A schedule that begins, or ends, is asked about at once, whatever was remembered before.
 func TestASwitchOfNumbersEndsARememberedRefusal(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[limit.a]
 		key       = []
 		algorithm = "sliding_window"

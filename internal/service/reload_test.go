@@ -1,17 +1,18 @@
 package service
 
 import (
-	"authz/internal/testkit"
 	"os"
 	"strings"
 	"testing"
+
+	"authz/internal/testkit"
 )
 
 func TestAReloadAppliesWholeOrNotAtAll(t *testing.T) {
 	const a = "[limit.a]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"5/d\"\n"
 	const b = "[limit.b]\nkey = []\nalgorithm = \"fixed_window\"\nrate = \"7/d\"\n"
 	file := testkit.WriteFile(t, "limits.toml", a)
-	s := ServiceFor(t, a)
+	s := serviceFor(t, a)
 	log, out := testkit.Log()
 	r := &reloader{service: s, prefix: "authz", paths: []string{file}, log: log}
 	if err := r.load(); err != nil {

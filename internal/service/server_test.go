@@ -20,10 +20,10 @@ import (
 	"authz/limits"
 )
 
-// ServiceFor is a service with these limits on an in-memory store.
-func ServiceFor(t testing.TB, toml string) *Service {
+// serviceFor is a service with these limits on an in-memory store.
+func serviceFor(t testing.TB, toml string) *Service {
 	t.Helper()
-	s := NewService(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s := newService(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	s.store = store.NewMemory(10_000)
 	s.local = store.NewMemory(10_000)
 	trusted, err := limits.ParsePrefixes([]string{"127.0.0.0/8", "10.0.0.0/8"})
@@ -55,7 +55,7 @@ func asked(t testing.TB, peer net.Addr, lines ...string) *fasthttp.RequestCtx {
 
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4000}
 
-const Tokens = `
+const tokens = `
 	[limit.api]
 	match     = { path = "/api/**" }
 	key       = ["ip", "header:X-API-Key"]
@@ -68,7 +68,7 @@ var askAPI = []string{"GET /nginx HTTP/1.1", "Host: authz", "X-Original-Method: 
 	"X-Original-Host: example.com", "X-Real-IP: 203.0.113.9", "X-API-Key: k1", "X-API-Key: k2", "Cookie: a=1", "Cookie: b=2"}
 
 func BenchmarkACheck(b *testing.B) {
-	s := ServiceFor(b, Tokens)
+	s := serviceFor(b, tokens)
 	ctx := asked(b, loopback, askAPI...)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -79,7 +79,7 @@ func BenchmarkACheck(b *testing.B) {
 
 // The race detector makes sync.Pool forget at random: the memory of a request is given here.
 func TestACheckDoesNotAllocate(t *testing.T) {
-	s := ServiceFor(t, Tokens+"\n[deny.env]\nmatch = { path = \"/.env\" }\n[allow.probes]\nmatch = { path = \"/healthz\" }\n")
+	s := serviceFor(t, tokens+"\n[deny.env]\nmatch = { path = \"/.env\" }\n[allow.probes]\nmatch = { path = \"/healthz\" }\n")
 	check := func(want decision.Verdict, lines ...string) {
 		t.Helper()
 		ctx := asked(t, loopback, lines...)
@@ -116,7 +116,7 @@ func answers(t testing.TB, s *Service, lines ...string) string {
 }
 
 func TestVerdictsThatNoStoreIsAskedFor(t *testing.T) {
-	s := ServiceFor(t, `
+	s := serviceFor(t, `
 		[allow.probes]
 		match = { path = "/healthz" }
 		[deny.scanners]
@@ -156,7 +156,7 @@ func TestVerdictsThatNoStoreIsAskedFor(t *testing.T) {
 // A bug must not be a way around the limits: nginx would make 500 of a dead connection, and some sites
 // let that pass.
 func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
-	s := ServiceFor(t, Tokens)
+	s := serviceFor(t, tokens)
 	memory := s.store
 	check := func(said any, want string) {
 		t.Helper()

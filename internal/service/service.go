@@ -41,7 +41,7 @@ type Options struct {
 
 // New makes a service that knows its limits and its stores. It is to be closed.
 func New(o Options) (*Service, error) {
-	s := NewService(o.Log)
+	s := newService(o.Log)
 	s.Metrics.watchTotal("authz_log_lines_lost_total", "Log lines that could not be written: they came faster than they were read, or their reader has gone.",
 		func() float64 { return float64(o.LostLines()) })
 	s.peers, s.heldMax = o.Peers, o.HeldMax
@@ -70,9 +70,9 @@ func (s *Service) Close() {
 	s.reloader.files.Close()
 }
 
-// NewService is a service without limits and stores.
-func NewService(log *slog.Logger) *Service {
-	s := &Service{Metrics: newMetrics(), Log: log, outage: Outage{Log: log}, Refused: toptalkers.New(nil)}
+// newService is a service without limits and stores.
+func newService(log *slog.Logger) *Service {
+	s := &Service{Metrics: newMetrics(), Log: log, outage: outage{Log: log}, Refused: toptalkers.New(nil)}
 	s.requests.New = func() any { return new(request) }
 	s.Metrics.watch("authz_held_answers", "Answers that leaky buckets hold, and requests that may come to that.",
 		func() float64 { return float64(s.held.Load()) })

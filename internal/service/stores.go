@@ -55,7 +55,7 @@ func (s *Service) openRedis(ctx context.Context, o *Options) (redisstore.Redis, 
 	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
 	redis, err := o.OpenRedis(func(server string, err error) {
 		show(err != nil && err != redisstore.ErrRetired)
-		if s.outage.Turned(server, err); err == nil {
+		if s.outage.turned(server, err); err == nil {
 			go inspect.look() // another Redis may be there now
 		}
 	}, s.Metrics.sent(), s.shadowAnswered)

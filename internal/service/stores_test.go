@@ -16,7 +16,7 @@ import (
 func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
 	check := func(toml string, timeout time.Duration, want string) {
 		t.Helper()
-		s := ServiceFor(t, toml)
+		s := serviceFor(t, toml)
 		log, out := testkit.Log()
 		s.Log, s.outage.Log = log, slog.New(slog.DiscardHandler) // Redis is not there
 		o := Options{MemoryBuckets: 1, Redis: doctor.Options{URL: "unix://" + filepath.Join(t.TempDir(), "none"), Timeout: timeout}}
@@ -35,5 +35,5 @@ func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
 	check(leaky, 950*time.Millisecond, warning)
 	check(leaky, 949*time.Millisecond, "")
 	check(leaky+"\nmode = \"shadow\"", 950*time.Millisecond, "")
-	check(Tokens, 950*time.Millisecond, "")
+	check(tokens, 950*time.Millisecond, "")
 }

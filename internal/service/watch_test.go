@@ -51,7 +51,7 @@ func TestAChangeOnTheWayToAFileIsAReload(t *testing.T) {
 		for _, line := range strings.Split(start, "; ") {
 			do(line)
 		}
-		s := ServiceFor(t, Tokens)
+		s := serviceFor(t, tokens)
 		logged := make(lineChannel, 100)
 		r := &reloader{service: s, prefix: "authz", paths: []string{filepath.Join(dir, path)}, log: slog.New(slog.NewTextHandler(logged, nil))}
 		if err := r.open(); err != nil {
