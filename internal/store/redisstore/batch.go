@@ -21,9 +21,8 @@ import (
 const (
 	maxLanes = 4
 	fewLanes = 2
-	crowd    = 8     // requests in a call
-	company  = crowd // requests that no crowd is
-	maxBatch = 128   // requests in a call
+	crowd    = 8   // requests: so many in a call, or more at once, are one
+	maxBatch = 128 // requests in a call
 	maxQueue = 8192
 
 	// maxWeight is the work in a call, unless one request has more: Redis serves nobody else meanwhile. A weight
@@ -226,7 +225,7 @@ func (l *lanes) isCrowd() bool {
 	for _, c := range l.flying {
 		asking += len(c.members)
 	}
-	return asking > company
+	return asking > crowd
 }
 
 // expire tells those whose deadline has passed, ends the term of their calls, and comes again at the next

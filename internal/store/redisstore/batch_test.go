@@ -271,7 +271,7 @@ func TestWhoIsLateInACrowdDoesNotSayThatRedisHangs(t *testing.T) {
 			l.expire()
 			return strings.Join(told(queue), " ")
 		}
-		for range company { // who has time
+		for range crowd { // who has time
 			p := pendingOf(false)
 			p.deadline = l.now() + time.Minute
 			if free, err := l.enter(p); free || err != nil {
@@ -308,7 +308,7 @@ func TestWhoIsLateInACrowdDoesNotSayThatRedisHangs(t *testing.T) {
 
 // Where few wait, silence is Redis's own.
 func TestAFewThatAreLateSayThatRedisHangs(t *testing.T) {
-	l, calls, _ := waiting(t, company-fewLanes)
+	l, calls, _ := waiting(t, crowd-fewLanes)
 	for _, c := range calls {
 		c.members[0].deadline = l.now()
 	}

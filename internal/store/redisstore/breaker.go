@@ -128,16 +128,15 @@ func (b *breaker) weigh(turn uint64, err error) {
 	case Kind(err) == "queue":
 		if !b.doubting && time.Since(b.doubted) >= againAfter {
 			b.doubting, b.hears = true, false
+			b.shaky.Store(true) // the next answer is heard
 			go b.doubt()
 		}
 		return
 	case reached:
 		b.hears = true
-	}
-	switch {
-	case !reached && turn != b.turn.Load():
+	case turn != b.turn.Load():
 		return
-	case !reached:
+	default:
 		b.turn.Add(1)
 	}
 	b.count(err)

@@ -49,6 +49,23 @@ func TestACrowdThatWaitsInVainAsksWhetherRedisHangs(t *testing.T) {
 	check(0, io.EOF, `"breaker" by clients false`)
 }
 
+// Whoever began before the latest failure that counts may begin a doubt too, and the next answer ends that.
+func TestADoubtHearsTheNextAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := closedBreaker(func(error) {}) // its pings are never answered
+		defer b.stop()
+		old, _ := b.begin()
+		b.ask("timeout")
+		b.ask("ok")
+		b.learn(old, errCrowded)
+		b.ask("ok")
+		time.Sleep(time.Second)
+		if err := b.cause(); err != nil {
+			t.Errorf("open by %v, want closed: Redis has answered a request since", err)
+		}
+	})
+}
+
 // A breaker that clients may have opened is no longer theirs once Redis has been silent while nobody asked it.
 func TestARedisThatStaysSilentIsNoLongerTheClientsDoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ local now = nginx.now
 local MOST_WEIGHT = 1024 -- of all workers of an nginx: some 4 ms of Redis
 local LEAST_WEIGHT = 128 -- of a worker, however many there are
 local MOST_QUEUE = 4096
-local COMPANY = 8 -- requests that no crowd is
+local CROWD = 8 -- more requests than this are a crowd
 local LOST_S = 1 -- a call that has not come back so long after its deadline never will: its request was aborted
 
 local _M = {}
@@ -99,7 +99,7 @@ end
 -- asks Redis whether it hangs.
 function _M:lives(call)
     local now_s = now()
-    if self.calls + self.waiting > COMPANY then
+    if self.calls + self.waiting > CROWD then
         self.crowded_s = now_s
     end
     return self.answered > call.answered and now_s - self.answered_s < call.half_s
