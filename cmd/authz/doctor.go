@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"authz/internal/doctor"
+	"authz/internal/store/redisstore"
 	"authz/limits"
 	"authz/redisscripts"
 )
@@ -33,15 +34,15 @@ func (f *doctorCmd) Run(c *console) error {
 			return err
 		}
 	}
-	flags := f.redisFlags
-	flags.RedisTimeout = max(doctor.Patience, f.RedisTimeout)
-	redis, err := flags.open(nil, nil, nil)
+	slow := f.options()
+	slow.Timeout = max(doctor.Patience, slow.Timeout)
+	redis, err := redisstore.Open(slow)
 	if err != nil {
 		return err
 	}
 	defer redis.Close()
-	o := f.doctor(f.RedisPrefix)
-	o.Redis, o.Report = redis, func(word, what, text string) { fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text) }
+	o := doctor.Options{Redis: redis, At: f.options(), Prefix: f.RedisPrefix,
+		Report: func(word, what, text string) { fmt.Fprintf(c.out, "%-8s %-11s %s\n", word, what, text) }}
 	if !doctor.New(o).Visit(set) {
 		return exit(1)
 	}

@@ -13,6 +13,7 @@ import (
 	"authz/internal/doctor"
 	"authz/internal/plainjson"
 	"authz/internal/service"
+	"authz/internal/store/redisstore"
 	"authz/redisscripts"
 )
 
@@ -43,9 +44,9 @@ func (f *bucketFlags) straight(c *console) (b *admin.Buckets, end func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
-	flags := f.redisFlags
-	flags.RedisTimeout = max(doctor.FirstPatience, f.RedisTimeout)
-	redis, err := flags.open(nil, nil, nil)
+	slow := f.options()
+	slow.Timeout = max(doctor.FirstPatience, slow.Timeout)
+	redis, err := redisstore.Open(slow)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"authz/internal/doctor"
-	"authz/internal/store"
 	"authz/internal/store/redisstore"
-	"authz/limits"
 )
 
 // redisFlags is where Redis is.
@@ -33,23 +30,9 @@ func (f *redisFlags) Validate() error {
 	return nil
 }
 
-// open makes the store; it connects when it is asked something. It has a breaker if somebody wants to be
-// told of that.
-func (f *redisFlags) open(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
-	return redisstore.Open(redisstore.Options{Sent: sent, Shadow: shadow, URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
+// options are the flags, for who opens Redis.
+func (f *redisFlags) options() redisstore.Options {
+	return redisstore.Options{URL: f.Redis, User: f.RedisUser, Password: f.RedisPassword,
 		PasswordFile: f.RedisPasswordFile, SentinelPasswordFile: f.RedisSentinelPasswordFile,
-		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout, Turned: turned})
-}
-
-// opener is open, nil without --redis.
-func (f *redisFlags) opener() func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
-	if f.Redis == "" {
-		return nil
-	}
-	return f.open
-}
-
-// doctor is for a doctor who looks at it.
-func (f *redisFlags) doctor(prefix string) doctor.Options {
-	return doctor.Options{URL: f.Redis, Prefix: prefix, Timeout: f.RedisTimeout, PasswordFiles: []string{f.RedisPasswordFile, f.RedisSentinelPasswordFile}}
+		CACert: f.RedisCacert, Cert: f.RedisCert, Key: f.RedisKey, Timeout: f.RedisTimeout}
 }

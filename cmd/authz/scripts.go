@@ -36,7 +36,7 @@ func (f *scriptsLoadCmd) Run(c *console) error {
 	if err := redisscripts.Verify(); err != nil {
 		return err
 	}
-	redis, err := f.open(nil, nil, nil)
+	redis, err := redisstore.Open(f.options())
 	if err != nil {
 		return err
 	}

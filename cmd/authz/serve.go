@@ -96,7 +96,7 @@ func (f *serveCmd) serve(log *slog.Logger, queue *logQueue) error {
 		Limits: f.Limits, Prefix: f.RedisPrefix,
 		Peers: f.peers, IETF: f.Headers != "legacy", Legacy: f.Headers != "ietf", RetryAfterMax: f.RetryAfterMax,
 		HeldMax: f.HeldMax, RefusalsMax: f.RefusalsMax, MemoryBuckets: f.MemoryBuckets, LogRefusals: f.LogRefusals,
-		OpenRedis: f.opener(), Redis: f.doctor(f.RedisPrefix),
+		Redis: f.options(),
 	})
 	if err != nil {
 		return err

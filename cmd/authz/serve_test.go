@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"authz/internal/store/redisstore"
 	"authz/internal/testkit"
 )
 
@@ -50,7 +51,7 @@ func TestThePasswordOfRedisComesFromWhereItMay(t *testing.T) {
 		}
 		defer l.Close()
 		url := "redis://ann:url@" + l.Addr().String()
-		redis, err := parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).open(nil, nil, nil)
+		redis, err := redisstore.Open(parsed(t, append(args, "--redis="+url, "--redis-timeout=20s")...).options())
 		if err != nil {
 			t.Fatal(err)
 		}

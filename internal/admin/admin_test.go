@@ -5,22 +5,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"authz/internal/doctor"
 	"authz/internal/service"
-	"authz/internal/store"
 	"authz/internal/store/redisstore"
-	"authz/limits"
+	"authz/internal/testkit"
 )
 
 func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
-	s := running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
-		return deadRedis(t), nil
-	})
+	s := running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", silentRedis(t))
 	admin := New(s, "authz", "", false).Server()
 	check := func(method, path string, wantStatus int, wantBody string) {
 		t.Helper()
@@ -45,34 +39,27 @@ func TestTheAdminListenerTellsTheProcessFromTheService(t *testing.T) {
 	check("GET", "/readyz", 503, "draining\n")
 }
 
-// deadRedis is a Redis that never answers.
-func deadRedis(t *testing.T) redisstore.Redis {
+// silentRedis is the URL of one that never answers.
+func silentRedis(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := redisstore.Open(redisstore.Options{URL: "redis://" + l.Addr().String(), Timeout: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { redis.Close(); l.Close() })
-	return redis
+	t.Cleanup(func() { l.Close() })
+	return "redis://" + l.Addr().String()
 }
 
-// running is a service as serve makes it, of limits in a file.
-func running(t *testing.T, toml string, redis func(func(string, error), func(int), func(*limits.Check, store.Result, error)) (redisstore.Redis, error)) *service.Service {
+// running is a service as serve makes it, of limits in a file; it counts in memory if redis is "".
+func running(t *testing.T, toml, redis string) *service.Service {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "limits.toml")
-	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	trusted, err := service.NewPeers([]string{"127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := service.New(service.Options{Log: slog.New(slog.DiscardHandler), LostLines: func() int64 { return 0 }, Limits: []string{file}, Prefix: "authz",
-		Peers: trusted, IETF: true, HeldMax: 10, RefusalsMax: 100, MemoryBuckets: 100, OpenRedis: redis, Redis: doctor.Options{URL: "redis://dead", Timeout: 20 * time.Millisecond}})
+	s, err := service.New(service.Options{Log: slog.New(slog.DiscardHandler), LostLines: func() int64 { return 0 },
+		Limits: []string{testkit.WriteFile(t, "limits.toml", toml)}, Prefix: "authz", Peers: trusted, IETF: true, HeldMax: 10, RefusalsMax: 100,
+		MemoryBuckets: 100, Redis: redisstore.Options{URL: redis, Timeout: 20 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

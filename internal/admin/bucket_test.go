@@ -114,7 +114,7 @@ func TestAResetLeavesALineAndNoSecret(t *testing.T) {
 func TestWhoMayUseTheAdminListenerDependsOnWhereItIs(t *testing.T) {
 	log, out := testkit.Log()
 	listener := func(tokenFile string, unix, loopback bool) http.Handler {
-		return (&Admin{Service: running(t, bucketLimits, nil), buckets: *bucketsOf(t, bucketLimits, log), guard: guard{tokenFile: tokenFile, unix: unix,
+		return (&Admin{Service: running(t, bucketLimits, ""), buckets: *bucketsOf(t, bucketLimits, log), guard: guard{tokenFile: tokenFile, unix: unix,
 			loopback: loopback, denied: prometheus.NewCounter(prometheus.CounterOpts{}), log: log}}).handler()
 	}
 	sent := func(want string, to http.Handler, header ...string) {

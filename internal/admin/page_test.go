@@ -8,7 +8,7 @@ import (
 )
 
 func TestThePageIsNothingButItself(t *testing.T) {
-	a := New(running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", nil), "authz", "", false)
+	a := New(running(t, "[limit.a]\nkey = []\nalgorithm = \"token_bucket\"\nrate = \"3/d\"\n", ""), "authz", "", false)
 	for _, path := range []string{"/", "/page.css", "/page.js"} {
 		w := httptest.NewRecorder()
 		a.handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -39,7 +39,7 @@ func TestAPastedRequestIsExplainedWithItsBuckets(t *testing.T) {
 		match     = { path = "/gone" }
 		key       = []
 		algorithm = "fixed_window"
-		rate      = "0/s"`, nil)
+		rate      = "0/s"`, "")
 	a := New(s, "authz", "", false)
 	page := func(path string, form url.Values) string {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 
 // whyNot says why there is no connection: an error, or what the other side speaks instead.
 func (d *Doctor) whyNot(err error) string {
-	scheme, _, _ := strings.Cut(d.URL, "://")
+	scheme, _, _ := strings.Cut(d.At.URL, "://")
 	silent := redisstore.Kind(err) == "timeout"
 	for _, addr := range d.addresses() {
 		switch {
@@ -28,10 +28,10 @@ func (d *Doctor) whyNot(err error) string {
 	}
 	text := InShort(err)
 	switch {
-	case silent && d.Timeout < FirstPatience:
-		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.Timeout, FirstPatience, text)
+	case silent && d.At.Timeout < FirstPatience:
+		return fmt.Sprintf("no answer within --redis-timeout=%v, nor within %v: %s", d.At.Timeout, FirstPatience, text)
 	case silent:
-		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.Timeout, text)
+		return fmt.Sprintf("no answer within --redis-timeout=%v: %s", d.At.Timeout, text)
 	}
 	if never := NeverWorks(err); never != "" {
 		return never + ": " + text
@@ -65,7 +65,7 @@ var (
 
 // emptyFile names a file that ought to have a password, and has none.
 func (d *Doctor) emptyFile() string {
-	for _, file := range d.PasswordFiles {
+	for _, file := range []string{d.At.PasswordFile, d.At.SentinelPasswordFile} {
 		if text, err := os.ReadFile(file); err == nil && len(strings.TrimRight(string(text), "\r\n")) == 0 {
 			return ", and " + file + " is empty"
 		}
@@ -75,7 +75,7 @@ func (d *Doctor) emptyFile() string {
 
 // addresses are the hosts of the URL with their ports.
 func (d *Doctor) addresses() (addrs []string) {
-	u, err := url.Parse(d.URL)
+	u, err := url.Parse(d.At.URL)
 	if err != nil || u.Host == "" {
 		return nil
 	}

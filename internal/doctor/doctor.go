@@ -15,11 +15,9 @@ import (
 
 // Options are where Redis is, and who is told.
 type Options struct {
-	Redis         redisstore.Redis // that has the time of slow answers
-	URL           string
-	Prefix        string        // of keys
-	Timeout       time.Duration // that authz gives a request
-	PasswordFiles []string
+	Redis  redisstore.Redis   // that has the time of slow answers
+	At     redisstore.Options // as authz opens it: its Timeout is a request's
+	Prefix string             // of keys
 
 	Report func(word, what, text string) // "ok", "unknown" or "wrong"; what was looked at; what was found
 }
@@ -48,7 +46,7 @@ const (
 	FirstPatience = 2 * time.Second
 )
 
-func (d *Doctor) first() time.Duration { return max(FirstPatience, d.Timeout) }
+func (d *Doctor) first() time.Duration { return max(FirstPatience, d.At.Timeout) }
 
 // New makes a doctor.
 func New(o Options) *Doctor {
@@ -67,11 +65,11 @@ func (d *Doctor) examine(set *limits.Set) {
 	defer cancel()
 	servers, err := d.Redis.Servers(ctx)
 	if err != nil {
-		d.wrong("connection", "%s: %s", redisstore.Redacted(d.URL), d.whyNot(err))
+		d.wrong("connection", "%s: %s", redisstore.Redacted(d.At.URL), d.whyNot(err))
 		return
 	}
 	for _, s := range servers {
-		name := redisstore.Redacted(d.URL)
+		name := redisstore.Redacted(d.At.URL)
 		if len(servers) > 1 {
 			name = s.Addr()
 		}

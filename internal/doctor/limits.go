@@ -31,7 +31,7 @@ func (d *Doctor) limits(set *limits.Set) {
 	}
 	switch {
 	case !fine:
-	case d.Timeout >= decision.LongestAnswer && slices.ContainsFunc(set.Limits(), decision.Holds):
+	case d.At.Timeout >= decision.LongestAnswer && slices.ContainsFunc(set.Limits(), decision.Holds):
 		d.wrong("limits", "leaky buckets hold answers, which nginx awaits for 1s: want a --redis-timeout of less than %v", decision.LongestAnswer)
 	case d.Redis.IsCluster() && identities > 1:
 		d.well("limits", "%d, on %d identities: a request that meets several of these may need a call in each of their slots, "+

@@ -235,9 +235,9 @@ func (d *Doctor) speed() {
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
-	if slowest := took[n-1]; slowest > d.Timeout {
-		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.Timeout)
+	if slowest := took[n-1]; slowest > d.At.Timeout {
+		d.wrong("speed", "%s a check, but %s for the slowest of %d, too late for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.At.Timeout)
 	} else {
-		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.Timeout)
+		d.well("speed", "%s a check, %s for the slowest of %d, in time for --redis-timeout=%v", human.Duration(took[n/2]), human.Duration(slowest), n, d.At.Timeout)
 	}
 }

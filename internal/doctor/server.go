@@ -37,10 +37,10 @@ func (d *Doctor) connection(name string) bool {
 		d.wrong("connection", "%s: try again when it has loaded its data: %s", name, InShort(err))
 		return false
 	}
-	if took > d.Timeout {
-		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, human.Duration(took), d.Timeout)
+	if took > d.At.Timeout {
+		d.wrong("connection", "%s answers after %s, too late for --redis-timeout=%v", name, human.Duration(took), d.At.Timeout)
 	} else {
-		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, human.Duration(took), d.Timeout)
+		d.well("connection", "%s answers after %s, in time for --redis-timeout=%v", name, human.Duration(took), d.At.Timeout)
 	}
 	return true
 }

@@ -166,7 +166,7 @@ func (q *Question) values(names []string) (values [][]byte) {
 func (q *Question) value(lower, separator string) []byte {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
-		if strings.ToLower(name) == lower {
+		if strings.EqualFold(name, lower) {
 			all = append(all, q.Headers[name]...)
 		}
 	}

@@ -19,8 +19,9 @@ type proof struct {
 	*prober
 	promise *promise
 	lasts   time.Duration
-	name    string // of the limit
-	stays   func(*proof) error
+	name    string        // of the limit
+	known   *limits.Limit // by the limits file; nil without
+	knownUS int64         // when its numbers were read, since 1970
 	tell    func(*attack)
 
 	switchesUS int64 // when a schedule gives the limit other numbers, since 1970; 0: not soon

@@ -137,21 +137,20 @@ func (f *Options) readRate() (err error) {
 	return fmt.Errorf("--burst=%d: want %d to %d at %s: more cannot be counted exactly", *f.Burst, least, most, f.rate)
 }
 
-// Proof is a run by these options, of the limit in set, if there is one, at a time in microseconds since 1970. An error is
-// a proveUsage.
+// Proof is a run by these options, of the limit in set, if there is one, at a time in microseconds since 1970. An error
+// says what is wrong with the options.
 func (f *Options) Proof(set *limits.Set, nowUS int64) (*proof, error) {
 	promise, l, err := f.promised(set, nowUS)
 	if err != nil {
 		return nil, err
 	}
 	p := &proof{prober: newProber(f), promise: promise, lasts: f.For, name: f.Limit, requests: f.Requests, left: int(min(promise.plan(), int64(f.Requests))),
-		stays: func(p *proof) error { return nil }, tell: func(*attack) {}}
+		known: l, knownUS: nowUS}
 	if p.lasts == 0 {
 		p.lasts = min(promise.lasts(), 4*time.Minute)
 	}
 	if l != nil {
 		p.limit = f.Limit
-		p.stays = func(p *proof) error { return p.keepsItsNumbers(l, nowUS) }
 	}
 	return p, nil
 }
@@ -167,8 +166,10 @@ func (p *proof) Left() int { return p.left }
 // Run attacks. Begun is told of the limit, and each of an attack and what came of it.
 func (p *proof) Run(begun func(limit string), each func(name, said string)) (*report, error) {
 	p.began = time.Now()
-	if err := p.stays(p); err != nil {
-		return nil, err
+	if p.known != nil {
+		if err := p.keepsItsNumbers(p.known, p.knownUS); err != nil {
+			return nil, err
+		}
 	}
 	begun(fmt.Sprintf("%s: %s; %s to %s at most, for %s at most", p.name, p.promise, human.Count(p.left, "request"), p.target.Host, p.lasts))
 	p.tell = func(a *attack) { each(a.Name, a.Said) }

@@ -63,7 +63,7 @@ func (i *inspector) begin(ctx context.Context, o *outage) error {
 	err := redisstore.LoadScripts(i.Redis)
 	if err != nil {
 		if never := doctor.NeverWorks(err); never != "" {
-			return fmt.Errorf("--redis=%s: %s: %s", redisstore.Redacted(i.URL), never, doctor.InShort(err))
+			return fmt.Errorf("--redis=%s: %s: %s", redisstore.Redacted(i.At.URL), never, doctor.InShort(err))
 		}
 	}
 	if !slices.Contains([]string{"timeout", "network", "pool"}, redisstore.Kind(err)) {
@@ -72,7 +72,7 @@ func (i *inspector) begin(ctx context.Context, o *outage) error {
 		}
 	}
 	if err != nil {
-		o.awaitRedis(ctx, redisstore.Redacted(i.URL), err, i.Redis.Ping, i.look)
+		o.awaitRedis(ctx, redisstore.Redacted(i.At.URL), err, i.Redis.Ping, i.look)
 	} else {
 		i.look()
 	}

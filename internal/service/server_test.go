@@ -193,3 +193,13 @@ func TestAPanicIsAnsweredAsUnavailable(t *testing.T) {
 		t.Errorf("the next one: got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestEveryRouteHasAStatusForEveryVerdict(t *testing.T) {
+	for i, statuses := range statuses {
+		for v, status := range statuses {
+			if status < 200 || status > 499 {
+				t.Errorf("%s answers %v by %d, want a status that its proxy understands", route.All[i].Path, decision.Verdict(v), status)
+			}
+		}
+	}
+}

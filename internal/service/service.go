@@ -10,12 +10,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"authz/internal/doctor"
 	"authz/internal/monotonic"
-	"authz/internal/store"
 	"authz/internal/store/redisstore"
 	"authz/internal/toptalkers"
-	"authz/limits"
 )
 
 // Options are what a service is made of.
@@ -35,8 +32,7 @@ type Options struct {
 	MemoryBuckets int
 	LogRefusals   bool
 
-	OpenRedis func(turned func(server string, err error), sent func(requests int), shadow func(*limits.Check, store.Result, error)) (redisstore.Redis, error) // nil: none
-	Redis     doctor.Options                                                                                                                                  // but for the store
+	Redis redisstore.Options // without a URL there is none; what it is told of is the service's to say
 }
 
 // New makes a service that knows its limits and its stores. It is to be closed.
@@ -64,7 +60,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Close ends what startService began.
+// Close ends what New began.
 func (s *Service) Close() {
 	s.Stores.close()
 	s.reloader.files.Close()

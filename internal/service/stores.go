@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"authz/internal/decision"
+	"authz/internal/doctor"
 	"authz/internal/store"
 	"authz/internal/store/redisstore"
 )
@@ -24,7 +25,7 @@ func (s *Service) openStores(o *Options) error {
 	s.Metrics.watch("authz_memory_buckets", "Buckets that the in-memory store keeps.", func() float64 { return float64(memory.Len()) })
 	s.Metrics.watchTotal("authz_memory_buckets_dropped_total", "Buckets in use that the in-memory store dropped to make room: more of them than --memory-buckets are in use.",
 		func() float64 { return float64(memory.Dropped()) })
-	if o.OpenRedis == nil {
+	if o.Redis.URL == "" {
 		s.store = memory
 		s.Log.Info("no --redis: counts are this process's own, and lost when it ends", "memory_buckets", o.MemoryBuckets)
 		s.Stores = stores{Memory: memory, place: []any{"store", "memory"}, close: func() {}}
@@ -53,17 +54,19 @@ func (s *Service) openStores(o *Options) error {
 func (s *Service) openRedis(ctx context.Context, o *Options) (redisstore.Redis, error) {
 	show := s.Metrics.breakers()
 	var inspect *inspector // before anybody asks Redis, so that no breaker turns sooner
-	redis, err := o.OpenRedis(func(server string, err error) {
+	at := o.Redis
+	at.Sent, at.Shadow = s.Metrics.sent(), s.shadowAnswered
+	at.Turned = func(server string, err error) {
 		show(err != nil && err != redisstore.ErrRetired)
 		if s.outage.turned(server, err); err == nil {
 			go inspect.look() // another Redis may be there now
 		}
-	}, s.Metrics.sent(), s.shadowAnswered)
+	}
+	redis, err := redisstore.Open(at)
 	if err != nil {
 		return nil, err
 	}
-	o.Redis.Redis = redis
-	inspect = newInspector(o.Redis, s)
+	inspect = newInspector(doctor.Options{Redis: redis, At: at, Prefix: o.Prefix}, s)
 	if err := inspect.begin(ctx, &s.outage); err != nil {
 		redis.Close()
 		return nil, err

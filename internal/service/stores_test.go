@@ -6,11 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"authz/internal/doctor"
-	"authz/internal/store"
 	"authz/internal/store/redisstore"
 	"authz/internal/testkit"
-	"authz/limits"
 )
 
 func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
@@ -19,10 +16,7 @@ func TestATimeoutThatLeavesNoTimeToHoldIsWarnedOf(t *testing.T) {
 		s := serviceFor(t, toml)
 		log, out := testkit.Log()
 		s.Log, s.outage.Log = log, slog.New(slog.DiscardHandler) // Redis is not there
-		o := Options{MemoryBuckets: 1, Redis: doctor.Options{URL: "unix://" + filepath.Join(t.TempDir(), "none"), Timeout: timeout}}
-		o.OpenRedis = func(turned func(string, error), _ func(int), _ func(*limits.Check, store.Result, error)) (redisstore.Redis, error) {
-			return redisstore.Open(redisstore.Options{URL: o.Redis.URL, Timeout: timeout, Turned: turned})
-		}
+		o := Options{MemoryBuckets: 1, Redis: redisstore.Options{URL: "unix://" + filepath.Join(t.TempDir(), "none"), Timeout: timeout}}
 		if err := s.openStores(&o); err != nil {
 			t.Fatal(err)
 		}
