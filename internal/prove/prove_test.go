@@ -1,18 +1,16 @@
 package prove
 
 import (
+	"authz/internal/testkit"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"authz/limits"
 )
 
 func TestAPictureIsOfTheFullestWindow(t *testing.T) {
@@ -92,8 +90,7 @@ func TestTheServersClockIsOursUnlessItsDateSaysOtherwise(t *testing.T) {
 }
 
 func TestARunWantsTheNumbersToStay(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "limits.toml")
-	text := `
+	set := testkit.Limits(t, `
 		[limit.sale]
 		key       = ["ip"]
 		algorithm = "fixed_window"
@@ -102,14 +99,7 @@ func TestARunWantsTheNumbersToStay(t *testing.T) {
 		rate  = "9/m"
 		from  = "2026-11-27T00:00"
 		until = "2026-11-28T00:00"
-		zone  = "UTC"`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	set, err := limits.Load("authz", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+		zone  = "UTC"`)
 	check := func(want, began string, lasts time.Duration) {
 		t.Helper()
 		at, err := time.Parse(time.RFC3339, began)

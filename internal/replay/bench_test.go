@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"authz/internal/testkit"
 	"authz/limits"
 )
 
@@ -53,20 +54,7 @@ func writeLog(tb testing.TB, w io.Writer, lines int) {
 
 func tryLimits(tb testing.TB, text string) (*limits.Set, error) {
 	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "limits.toml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return limits.Load("authz", path)
-}
-
-func loadText(tb testing.TB, text string) *limits.Set {
-	tb.Helper()
-	set, err := tryLimits(tb, text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return set
+	return limits.Load("authz", testkit.WriteFile(tb, "limits.toml", text))
 }
 
 // BenchmarkReplay replays 5 million lines, and says how many a second, with how much memory at most, and how
@@ -83,7 +71,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err := file.Close(); err != nil {
 		b.Fatal(err)
 	}
-	set := loadText(b, threeLimits)
+	set := testkit.Limits(b, threeLimits)
 	for _, c := range []struct {
 		name    string
 		suggest *Suggest

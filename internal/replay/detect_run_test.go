@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"authz/internal/testkit"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ func TestJunkAtTheTopHidesNoFormat(t *testing.T) {
 	const good = `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 612 "-" "-"` + "\n"
 	check := func(want, junk string) {
 		t.Helper()
-		r, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader(junk + good)}})
+		r, err := Run(Options{Limits: testkit.Limits(t, total)}, []Log{{"access.log", strings.NewReader(junk + good)}})
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprint(r.Logs[0])
@@ -27,7 +28,7 @@ func TestJunkAtTheTopHidesNoFormat(t *testing.T) {
 
 // The first line may be a secret, and the error goes to a terminal or to the log of a job.
 func TestALogInNoKnownFormatIsNamedAndNotQuoted(t *testing.T) {
-	_, err := Run(Options{Limits: loadText(t, total)}, []Log{{"access.log", strings.NewReader("a secret\x1b[2J\n\nb")}})
+	_, err := Run(Options{Limits: testkit.Limits(t, total)}, []Log{{"access.log", strings.NewReader("a secret\x1b[2J\n\nb")}})
 	const want = "access.log: none of the first 3 lines is combined, common, json or ltsv, want --format with the text of its log_format, or --format-from with the nginx.conf that has it"
 	if fmt.Sprint(err) != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

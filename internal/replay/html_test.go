@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"authz/internal/replay/accesslog"
+	"authz/internal/testkit"
 )
 
 func pageOf(t *testing.T, r *Report) string {
@@ -27,7 +28,7 @@ func TestNothingFromALogIsMarkup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := loadText(t, `
+	set := testkit.Limits(t, `
 		[limit.a]
 		key       = ["path:raw", "header:X-Plan"]
 		missing   = "share"
@@ -72,7 +73,7 @@ func TestAPictureIsGoodXML(t *testing.T) {
 }
 
 func TestThePageSaysWhatTheTableSays(t *testing.T) {
-	set := loadText(t, `
+	set := testkit.Limits(t, `
 		[deny.env]
 		match = { path = "/.env" }
 
@@ -97,7 +98,7 @@ func TestThePageSaysWhatTheTableSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := strings.Repeat("1791640536 203.0.113.9 /\n", 100) + "1791640536 203.0.113.8 /\n1791640536 203.0.113.8 /.env\n1791640536 203.0.113.8 /health\n"
-	r, err := Run(Options{Limits: set, Against: loadText(t, "[allow.all]"), Format: format}, []Log{{"access.log", strings.NewReader(log)}})
+	r, err := Run(Options{Limits: set, Against: testkit.Limits(t, "[allow.all]"), Format: format}, []Log{{"access.log", strings.NewReader(log)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"authz/internal/replay/accesslog"
+	"authz/internal/testkit"
 )
 
 // total is one bucket of 3 for everybody, and a watched one by address.
@@ -44,7 +45,7 @@ func replayLogs(t testing.TB, toml string, logs ...Log) (*Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run(Options{Limits: loadText(t, toml), Format: format, ReorderUS: 5e6}, logs)
+	return Run(Options{Limits: testkit.Limits(t, toml), Format: format, ReorderUS: 5e6}, logs)
 }
 
 // coded is a report as JSON without the names of the logs.
@@ -224,7 +225,7 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(Options{Limits: loadText(t, total), Format: format, Suggest: &Suggest{}})
+	r := newRun(Options{Limits: testkit.Limits(t, total), Format: format, Suggest: &Suggest{}})
 	if _, err := r.replay([]Log{{"log", strings.NewReader(b.String())}}); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestMemoryFollowsTheKeysThatAreInUse(t *testing.T) {
 
 // Once memory has been found, neither a line nor a decision about a known key needs any more.
 func TestALineDoesNotAllocate(t *testing.T) {
-	set := loadText(t, threeLimits)
+	set := testkit.Limits(t, threeLimits)
 	for _, c := range []struct{ format, line string }{
 		{"combined", `203.0.113.9 - - [10/Oct/2026:13:55:36 +0000] "POST /login?x=1 HTTP/1.1" 200 612 "-" "a \x22quoted\x22 agent"` + "\n"},
 		{"json", `{"ts":1791640536.25,"request":{"client_ip":"203.0.113.9","method":"GET","uri":"/api/x","headers":{"A":["b","c"]}}}` + "\n"},

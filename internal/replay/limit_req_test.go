@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"authz/internal/replay/accesslog"
+	"authz/internal/testkit"
 )
 
 func TestWhatLimitReqNeverSaysIsCountedTogether(t *testing.T) {
@@ -17,7 +18,7 @@ func TestWhatLimitReqNeverSaysIsCountedTogether(t *testing.T) {
 	for i, said := range []string{"REJECTED", "PASSED", "secret-1", "passed", "-", "DELAYED", "REJECTED_DRY_RUN", "DELAYED_DRY_RUN", "PASSED"} {
 		fmt.Fprintf(&log, "179164053%d / %s\n", i, said)
 	}
-	r, err := Run(Options{Limits: loadText(t, total), Format: format}, []Log{{"log", strings.NewReader(log.String())}})
+	r, err := Run(Options{Limits: testkit.Limits(t, total), Format: format}, []Log{{"log", strings.NewReader(log.String())}})
 	if err != nil {
 		t.Fatal(err)
 	}

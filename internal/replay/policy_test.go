@@ -3,12 +3,13 @@ package replay
 import (
 	"testing"
 
+	"authz/internal/testkit"
 	"authz/limits"
 )
 
 // Replay names the limit that the service would name: of those that refuse, the one with the longest wait.
 func TestReplayNamesTheLimitWithTheLongestWait(t *testing.T) {
-	set := loadText(t, `
+	set := testkit.Limits(t, `
 		[limit.a]
 		key       = []
 		algorithm = "fixed_window"

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"authz/internal/replay/accesslog"
+	"authz/internal/testkit"
 )
 
 // Whatever the order within 5 seconds, the report is that of the order of the times.
@@ -82,7 +83,7 @@ func TestALineFromTheFutureIsLeftOutOfAllCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := loadText(t, `
+	set := testkit.Limits(t, `
 		[limit.a]
 		key       = ["header:X-Plan"]
 		missing   = "skip"
@@ -131,7 +132,7 @@ func TestWhatWaitsForLateLinesHasABound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(Options{Limits: loadText(t, total), Format: format, ReorderUS: 3600e6})
+	r := newRun(Options{Limits: testkit.Limits(t, total), Format: format, ReorderUS: 3600e6})
 	most := 0
 	streams, err := r.open([]Log{{"log", strings.NewReader(strings.Repeat(line, lines))}})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"authz/internal/replay/accesslog"
+	"authz/internal/testkit"
 	"authz/limits"
 )
 
@@ -42,7 +43,7 @@ func refusedKeys(t *testing.T, toml, log string) (refused, all int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRun(Options{Limits: loadText(t, toml), Format: format})
+	r := newRun(Options{Limits: testkit.Limits(t, toml), Format: format})
 	if _, err := r.replay([]Log{{"log", strings.NewReader(log)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestASuggestionIsTheSmallestThatWouldDo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(Options{Limits: loadText(t, limitOf(own.algorithm, own.rate, own.burst, own.cost)), Format: format,
+			r, err := Run(Options{Limits: testkit.Limits(t, limitOf(own.algorithm, own.rate, own.burst, own.cost)), Format: format,
 				Suggest: &Suggest{Keys: keys}}, []Log{{"log", strings.NewReader(log)}})
 			if err != nil {
 				t.Fatal(err)
@@ -129,7 +130,7 @@ func TestASuggestionSaysWhyItCannotBeUsed(t *testing.T) {
 	}
 	check := func(rate string, headroom Share, want string) {
 		t.Helper()
-		r, err := Run(Options{Limits: loadText(t, limitOf("fixed_window", rate, nil, 1)), Format: format, Suggest: &Suggest{Headroom: headroom}},
+		r, err := Run(Options{Limits: testkit.Limits(t, limitOf("fixed_window", rate, nil, 1)), Format: format, Suggest: &Suggest{Headroom: headroom}},
 			[]Log{{"log", strings.NewReader(log)}})
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +169,7 @@ func TestAnOverriddenKeyIsNoneThatASuggestionIsFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(Options{Limits: loadText(t, toml), Format: format, Suggest: &Suggest{}},
+	r, err := Run(Options{Limits: testkit.Limits(t, toml), Format: format, Suggest: &Suggest{}},
 		[]Log{{"log", strings.NewReader(strings.Repeat("1791640536 203.0.113.9 /\n", 50) + "1791640536 203.0.113.8 /\n1791640536 203.0.113.8 /\n")}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,15 +16,12 @@ import (
 // refusable is a check of a limit by the minute.
 func refusable(t testing.TB, limit, key string, windowUS int64) *limits.Check {
 	t.Helper()
-	set, err := limits.Load("authz", testkit.WriteFile(t, limit+".toml", fmt.Sprintf(`
+	set := testkit.Limits(t, fmt.Sprintf(`
 		[limit.%s]
 		key       = ["header:name"]
 		missing   = "share"
 		algorithm = "fixed_window"
-		rate      = "5/%dms"`, limit, windowUS/1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+		rate      = "5/%dms"`, limit, windowUS/1000))
 	c, err := set.CheckOf(limit, key, 0)
 	if err != nil {
 		t.Fatal(err)
