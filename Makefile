@@ -8,8 +8,9 @@ export PATH := $(PATH):/usr/sbin
 run:
 	go run ./cmd/authz serve --limits limits/examples/quickstart.toml
 
-# Before each commit: a minute.
+# Before each commit: build, lint and unit tests.
 check:
+	.ci/install
 	go build ./...
 	$(MAKE) lint
 	go test ./cmd/... ./internal/... ./limits/... ./nginx/... ./redisscripts/...
@@ -53,8 +54,8 @@ gen:
 bench:
 	cd tests/bench && go run . -docs ../../docs $(ARGS)
 
-# A flood over each fault of Redis and the way to it, a flood of costly requests over a Redis that is well, and then 10 minutes, or SOAK=1h, of load while one fault
-# after the other happens. Both are held to their times: leave the machine alone meanwhile. The same faults
-# in the same order again: SEED=... as it was printed.
+# A flood over each fault of Redis and the way to it, a flood of costly requests over a Redis that is well, and then 10
+# minutes of load, or SOAK=1h, while one fault after the other happens. All are held to their times: leave the machine
+# alone meanwhile. The same faults in the same order again: SEED=... as it was printed.
 soak:
 	SOAK=$(or $(SOAK),10m) AUTHZ_TIMES=1 go test -timeout 0 -count=1 -v -run '^(TestSoak|TestAFloodOverADeadRedis.*|TestAFloodOfCostly.*)$$' ./tests/faults
